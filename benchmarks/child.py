@@ -1,0 +1,88 @@
+"""The child process of one contender: makes its data, builds its pipeline, runs epochs when told to.
+
+It speaks JSON lines: a command on stdin, an answer on what was stdout (libraries that print do so on stderr).
+It measures time only; the parent watches its memory from outside, so that watching costs the child nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from benchmarks.workload import Contender, Epoch, Workload, first_batch
+
+
+class Seat:
+    """One contender at work: the commands that the parent may send are its methods."""
+
+    def __init__(self, workload: Workload, contender: Contender, rows: int) -> None:
+        for name in contender.imports:
+            importlib.import_module(name)
+        self.workload = workload
+        self.contender = contender
+        self.rows = rows
+        self.data: Any = workload.make_data(rows)
+        self.epoch: Epoch | None = None
+
+    def build(self) -> dict[str, Any]:
+        start = time.perf_counter()
+        self.epoch = self.contender.build(self.data)
+        return {"seconds": time.perf_counter() - start}
+
+    def check(self) -> dict[str, Any]:
+        """See that the contender does the job that was asked for."""
+        assert self.epoch is not None
+        batch = first_batch(self.epoch())
+        got = (tuple(batch.shape), str(batch.dtype))
+        if self.workload.batch is not None and got != self.workload.batch:
+            raise ValueError(f"the first batch should be {self.workload.batch}, but is {got}")
+        return {}
+
+    def epochs(self, count: int) -> dict[str, Any]:
+        assert self.epoch is not None
+        gc.collect()
+        rows = 0
+        start = time.perf_counter()
+        for _ in range(count):
+            rows += self.workload.consume(self.epoch())
+        seconds = time.perf_counter() - start
+        expected = count * self.rows
+        if rows != expected:
+            raise ValueError(f"{count} epoch(s) should deliver {expected} rows, but delivered {rows}")
+        return {"seconds": seconds, "rows": rows}
+
+    def first(self) -> dict[str, Any]:
+        """Time from nothing to the first batch, the building of the pipeline included."""
+        self.epoch = None
+        gc.collect()
+        start = time.perf_counter()
+        self.epoch = self.contender.build(self.data)
+        first_batch(self.epoch())
+        return {"seconds": time.perf_counter() - start}
+
+
+def main() -> None:
+    module, workload_name, contender_name, rows = sys.argv[1:]
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        workloads = importlib.import_module(module).WORKLOADS
+        workload: Workload = next(w for w in workloads if w.name == workload_name)
+        seat = Seat(workload, workload.contender(contender_name), int(rows))
+        print(json.dumps({"ready": True}), file=answers)
+        for line in sys.stdin:
+            command = json.loads(line)
+            answer = getattr(seat, command.pop("do"))(**command)
+            print(json.dumps(answer), file=answers)
+    except Exception as error:
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=answers)
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""What a run leaves behind: tables on the screen, JSON, and the results section of the README."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from benchmarks.harness import Outcome, Report, Verdict
+from benchmarks.workload import Workload
+
+README = Path(__file__).resolve().parent / "README.md"
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+Row = tuple[str, ...]
+
+
+def show(console: Console, report: Report) -> None:
+    """Print one workload: its contenders, then its targets."""
+    workload = report.workload
+    table = Table(title=f"{workload.name}: {workload.title}", title_justify="left", box=box.SIMPLE_HEAD)
+    for number, heading in enumerate(headings(workload)):
+        table.add_column(heading, justify="right" if number else "left")
+    for outcome, row in zip(report.outcomes, contender_rows(report), strict=True):
+        table.add_row(*row, style="bold" if outcome.contender.family == "penstock" else None)
+    console.print(table)
+    for outcome in report.outcomes:
+        if outcome.error is not None:
+            console.print(f"        [red]failed[/]  {outcome.contender.name}: {escape(outcome.error)}")
+    colours = {"met": "green", "missed": "red", "not measured": "yellow"}
+    for asked, reached, word in target_rows(report):
+        console.print(f"  [{colours[word]}]{word:>12}[/]  {asked}: {reached}", highlight=False)
+    console.print()
+
+
+def headings(workload: Workload) -> Row:
+    first = workload.contenders[0].name
+    if workload.metric == "rate":
+        return ("contender", "rows/s", f"{first} is", "of limit", "extra memory")
+    if workload.metric == "first batch":
+        return ("contender", "first batch", "later ones", "extra memory")
+    return ("contender", "seconds")
+
+
+def contender_rows(report: Report) -> list[Row]:
+    """A row per contender, as text."""
+    rows: list[Row] = []
+    first = report.outcomes[0]
+    limit = report.outcome(report.workload.limit or "")
+    for outcome in report.outcomes:
+        if outcome.value is None:
+            cells = ["failed"] + [""] * (len(headings(report.workload)) - 2)
+        elif report.workload.metric == "rate":
+            compared = outcome is not first and first.value is not None
+            versus = f"{(first.value or 0.0) / outcome.value:.3g}x as fast" if compared else ""
+            share = f"{outcome.value / limit.value:.2g}" if limit and limit.value else ""
+            cells = [f"{outcome.value:,.0f}", versus, share, megabytes(outcome.extra_bytes)]
+        elif report.workload.metric == "first batch":
+            later = f"{min(outcome.samples) * 1e3:,.1f} ms" if outcome.samples else ""
+            cells = [f"{outcome.value * 1e3:,.1f} ms", later, megabytes(outcome.extra_bytes)]
+        else:
+            cells = [f"{outcome.value:.3f}"]
+        rows.append((outcome.contender.name, *cells))
+    return rows
+
+
+def target_rows(report: Report) -> list[tuple[str, str, str]]:
+    """(what was asked, what was reached, met / missed / not measured) per target."""
+    rows = []
+    for verdict in report.verdicts():
+        target = verdict.target
+        if target.over:
+            asked = f"{target.who}, at least {target.limit:g}x {target.over}"
+            reached = "-" if verdict.figure is None else f"{verdict.figure:.3g}x"
+        elif target.of == "extra_bytes":
+            asked = f"{target.who}, at most {megabytes(target.limit)} extra"
+            reached = megabytes(verdict.figure)
+        else:
+            asked = f"{target.who}, at most {target.limit * 1e3:g} ms"
+            reached = "-" if verdict.figure is None else f"{verdict.figure * 1e3:.3g} ms"
+        rows.append((asked, reached, word_for(verdict)))
+    return rows
+
+
+def word_for(verdict: Verdict) -> str:
+    return {True: "met", False: "missed", None: "not measured"}[verdict.met]
+
+
+def megabytes(nbytes: float | None) -> str:
+    return "-" if nbytes is None else f"{nbytes / 1e6:,.1f} MB"
+
+
+def as_json(reports: Iterable[Report], facts: dict[str, object], made: str, effort: str) -> dict[str, Any]:
+    return {
+        "made": made,
+        "effort": effort,
+        "machine": facts,
+        "workloads": [
+            {
+                "name": report.workload.name,
+                "title": report.workload.title,
+                "metric": report.workload.metric,
+                "unit": "rows/s" if report.workload.metric == "rate" else "s",
+                "contenders": [_outcome_json(outcome) for outcome in report.outcomes],
+                "targets": [_verdict_json(verdict) for verdict in report.verdicts()],
+            }
+            for report in reports
+        ],
+    }
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.contender.name,
+        "family": outcome.contender.family,
+        "value": outcome.value,
+        "samples": outcome.samples,
+        "extra_bytes": outcome.extra_bytes,
+        "error": outcome.error,
+    }
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    target = verdict.target
+    return {
+        "who": target.who,
+        "of": target.of,
+        "over": target.over,
+        "at_least" if target.over else "at_most": target.limit,
+        "figure": verdict.figure,
+        "met": verdict.met,
+    }
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def write_readme(reports: Sequence[Report], facts: dict[str, object], made: str) -> None:
+    """Put this run's tables between the two marks in the README."""
+    text = README.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not rest or END not in text:
+        raise ValueError(f"{README.name} has no lines {BEGIN!r} and {END!r}")
+    README.write_text(f"{before}{BEGIN}\n{as_markdown(reports, facts, made)}{END}{after}")
+
+
+def as_markdown(reports: Sequence[Report], facts: dict[str, object], made: str) -> str:
+    versions = facts["versions"]
+    assert isinstance(versions, dict)
+    lines = [
+        f"Run of {made[:10]}: {facts['cpu']}, {facts['cores']} cores, Python {facts['python']}, "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + f"; load before the run {facts['load_before']}.",
+        "",
+        "| target | reached | |",
+        "| --- | ---: | --- |",
+    ]
+    for report in reports:
+        for asked, reached, word in target_rows(report):
+            lines.append(f"| `{report.workload.name}`: {asked} | {reached} | {_emphasis(word)} |")
+    for report in reports:
+        names = headings(report.workload)
+        lines += ["", f"### `{report.workload.name}`: {report.workload.title}", ""]
+        lines += [f"| {' | '.join(names)} |", f"| --- |{' ---: |' * (len(names) - 1)}"]
+        lines += [f"| {' | '.join(row)} |" for row in contender_rows(report)]
+    return "\n".join([*lines, ""])
+
+
+def _emphasis(word: str) -> str:
+    return word if word == "met" else f"**{word}**"

@@ -1,0 +1,28 @@
+// The kernels: plain functions over int64 buffers that the caller owns.
+//
+// They hold no state, take no lock, start no thread and allocate nothing; module.cpp calls them without the GIL.
+// A bad argument throws std::invalid_argument (ValueError in Python) or std::out_of_range (IndexError), with the
+// numbers. Results depend on the arguments alone, on every platform: they are part of what a saved state means, so a
+// change to any constant or to the number of rounds changes the order of every shuffled dataset.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock {
+
+// permute.cpp: P, a bijection of [0, n) chosen by `key`.
+void permute(std::int64_t n, std::uint64_t key, std::int64_t start, std::int64_t* out, std::size_t num_out);
+void permute_at(std::int64_t n, std::uint64_t key, const std::int64_t* index, std::int64_t* out, std::size_t num_out);
+
+// window_shuffle.cpp: the shuffle buffer of tf.data, over indices.
+struct WindowProgress {
+  std::size_t consumed;
+  std::size_t produced;
+  std::size_t filled;
+};
+WindowProgress window_shuffle(std::int64_t* slots, std::size_t num_slots, std::size_t filled,
+                              const std::int64_t* incoming, std::size_t num_incoming, bool draining,
+                              std::uint64_t key, std::uint64_t step, std::int64_t* out, std::size_t num_out);
+
+}  // namespace penstock

@@ -1,0 +1,160 @@
+"""Blocks: up to n consecutive elements, the unit of flow.
+
+A block is *columns* (each leaf stacked on a leading axis) or *rows* (a list of elements). Columns are what array
+sources give and what `batch` wants; rows are what Python functions make. Only rows can hold a `Failed` element.
+
+`positions` number the elements in the order in which a keyed operator (`random_map`) first met them; they travel with
+the block so that the key survives a rewrite that moves a shuffle past the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .element import LEAF, Failed, Structure, leaf_bytes, nbytes_of
+
+__all__ = ["Block", "concat_blocks", "stack_leaves"]
+
+#: Makes an uninitialised array of a shape and dtype; the arena's `empty`, or `np.empty`.
+Allocate = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
+
+
+class Block:
+    """Some consecutive elements, as columns or as rows."""
+
+    __slots__ = ("_rows", "columns", "has_failures", "positions", "size", "structure")
+
+    def __init__(
+        self,
+        size: int,
+        structure: Structure,
+        columns: list[np.ndarray] | None,
+        rows: list[Any] | None,
+        has_failures: bool,
+        positions: np.ndarray | None,
+    ) -> None:
+        self.size = size
+        self.structure = structure
+        self.columns = columns
+        self._rows = rows
+        self.has_failures = has_failures
+        self.positions = positions
+
+    @classmethod
+    def of_columns(
+        cls, structure: Structure, columns: list[np.ndarray], size: int, positions: np.ndarray | None = None
+    ) -> Block:
+        """A block whose leaf j of element i is `columns[j][i]`."""
+        return cls(size, structure, columns, None, False, positions)
+
+    @classmethod
+    def of_rows(cls, rows: list[Any], positions: np.ndarray | None = None, has_failures: bool | None = None) -> Block:
+        """A block of elements, each normalized, or `Failed`."""
+        if has_failures is None:
+            has_failures = any(type(row) is Failed for row in rows)
+        return cls(len(rows), LEAF, None, rows, has_failures, positions)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        if self.columns is not None:
+            return sum(leaf_bytes(column) for column in self.columns)
+        return sum(map(nbytes_of, self._rows or ()))
+
+    def rows(self) -> list[Any]:
+        """The elements one by one; rows of columns are views."""
+        if self._rows is not None:
+            return self._rows
+        assert self.columns is not None
+        structure = self.structure
+        if structure.is_leaf:
+            return list(self.columns[0])
+        if structure.is_flat_tuple:
+            return list(zip(*self.columns, strict=True))
+        return [structure.unflatten(leaves) for leaves in zip(*self.columns, strict=True)]
+
+    def __getitem__(self, part: slice) -> Block:
+        start, stop, _ = part.indices(self.size)
+        positions = None if self.positions is None else self.positions[start:stop]
+        if self.columns is not None:
+            return Block.of_columns(
+                self.structure, [column[start:stop] for column in self.columns], stop - start, positions
+            )
+        assert self._rows is not None
+        rows = self._rows[start:stop]
+        return Block.of_rows(rows, positions, None if self.has_failures else False)
+
+    def as_element(self) -> Any:
+        """The columns as one element: a batch."""
+        assert self.columns is not None
+        return self.structure.unflatten(self.columns)
+
+    def __repr__(self) -> str:
+        return f"Block({self.size} {'columns' if self.columns is not None else 'rows'})"
+
+
+def stack_leaves(leaves: Sequence[Any], allocate: Allocate) -> np.ndarray | None:
+    """Leaves of equal shape and dtype stacked on a new axis; None if they are not equal."""
+    first = leaves[0]
+    if type(first) is bytes:
+        if any(type(leaf) is not bytes for leaf in leaves):
+            return None
+        out = np.empty(len(leaves), dtype=object)
+        out[:] = leaves
+        return out
+    if isinstance(first, np.generic):
+        kind = type(first)
+        if len(set(map(type, leaves))) != 1:
+            return None
+        out = allocate((len(leaves),), first.dtype)
+        out[:] = leaves if kind is not np.void else list(leaves)
+        return out
+    if type(first) is not np.ndarray:
+        return None
+    shape, dtype = first.shape, first.dtype
+    for leaf in leaves:
+        if type(leaf) is not np.ndarray or leaf.shape != shape or leaf.dtype != dtype:
+            return None
+    if dtype.kind == "O":
+        return np.stack(leaves)
+    out = allocate((len(leaves), *shape), dtype)
+    np.concatenate(leaves, axis=0, out=out.reshape(len(leaves) * shape[0], *shape[1:]))
+    return out
+
+
+def concat_blocks(blocks: list[Block], allocate: Allocate) -> Block | None:
+    """Blocks joined as columns, or None where elements differ in structure, dtype or shape."""
+    if len(blocks) == 1 and blocks[0].columns is not None:
+        return blocks[0]
+    if all(block.columns is not None and block.structure == blocks[0].structure for block in blocks):
+        return _concat_columns(blocks, allocate)
+    rows = [row for block in blocks for row in block.rows()]
+    structure = Structure.of(rows[0])
+    if structure.is_leaf:
+        columns = [stack_leaves(rows, allocate)]
+    else:
+        from_rows = [structure.flatten(row) for row in rows]
+        columns = [stack_leaves(leaves, allocate) for leaves in zip(*from_rows, strict=True)]
+    if any(column is None for column in columns):
+        return None
+    return Block.of_columns(structure, columns, len(rows))  # type: ignore[arg-type]
+
+
+def _concat_columns(blocks: list[Block], allocate: Allocate) -> Block | None:
+    size = sum(block.size for block in blocks)
+    columns = []
+    for parts in zip(*[block.columns or () for block in blocks], strict=True):
+        first = parts[0]
+        if any(part.shape[1:] != first.shape[1:] or part.dtype != first.dtype for part in parts):
+            return None
+        out = (
+            np.empty((size, *first.shape[1:]), object)
+            if first.dtype.kind == "O"
+            else allocate((size, *first.shape[1:]), first.dtype)
+        )
+        np.concatenate(parts, axis=0, out=out)
+        columns.append(out)
+    return Block.of_columns(blocks[0].structure, columns, size)

@@ -1,0 +1,203 @@
+"""Cursors: the only runtime interface.
+
+Sources, operators and thread boundaries are all Cursors. Demand travels up as `pull(n)`, blocks travel down. There are
+no generators: a cursor's position is a value that can be saved and loaded at any element.
+
+The contract:
+
+- `pull(n)` gives a block of 1 to n elements, or None at the end. A short block is not the end. An element that could
+  not be made is a `Failed` in its place; `pull` itself raises only where the run cannot go on.
+- `state()` is the position after the elements given so far: small, made of ints, strings, lists and dicts wherever the
+  pipeline allows. `restore(state)`, on a cursor just opened, moves there.
+- `skip(n)` moves on by n elements as `pull` would, without making them where it can be avoided; it returns how many
+  there were. Failed elements count: skipping is by place.
+- `close()` may come at any time, more than once, and ends all that the cursor started.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from .block import Block
+from .element import Failed
+from .errors import StateError
+
+__all__ = ["Cursor", "Feed", "FeedCursor", "State", "UnaryCursor"]
+
+State = Any
+
+
+class Cursor(ABC):
+    """A position in a sequence of elements."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def pull(self, n: int) -> Block | None:
+        """The next 1 to n elements, or None at the end."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """The position after the last element given."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Moves a newly opened cursor to a saved position."""
+
+    def skip(self, n: int) -> int:
+        """Moves on by n elements; returns how many there were."""
+        skipped = 0
+        while skipped < n:
+            block = self.pull(min(n - skipped, 1024))
+            if block is None:
+                break
+            skipped += block.size
+        return skipped
+
+    def lost(self, n: int) -> None:  # noqa: B027  matters to few
+        """Hears that n of the elements given failed further down; who counts only successes makes room."""
+
+    def close(self) -> None:  # noqa: B027  most cursors hold nothing that needs closing
+        """Ends everything that this cursor started."""
+
+
+class UnaryCursor(Cursor):
+    """A cursor over one input, which it closes."""
+
+    __slots__ = ("input",)
+
+    def __init__(self, input: Cursor) -> None:
+        self.input = input
+
+    def state(self) -> State:
+        return self.input.state()
+
+    def restore(self, state: State) -> None:
+        self.input.restore(state)
+
+    def close(self) -> None:
+        self.input.close()
+
+
+class Feed:
+    """Takes a cursor's elements a few or one at a time, and knows the position after each.
+
+    What operators read with that look at elements, or that must stop at a failure: a block may hold failures anywhere,
+    what `take` gives holds one only as its last element. Blocks are pulled as large as the caller demands, never
+    larger.
+    """
+
+    __slots__ = ("_before", "_block", "_offset", "_rows", "cursor")
+
+    END = object()
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self._forget()
+
+    def _forget(self) -> None:
+        # Nothing may pin a block whose elements were all given.
+        self._block: Block | None = None
+        self._rows: list[Any] | None = None
+        self._offset = 0
+        self._before: State = None
+
+    def next(self, demand: int = 1) -> Any:
+        """The next element (perhaps `Failed`), or `Feed.END`; pulls `demand` elements where none lie ready."""
+        if self._block is None and not self._pull(demand):
+            return Feed.END
+        block = self._block
+        assert block is not None
+        if self._rows is None:
+            self._rows = block.rows()
+        row = self._rows[self._offset]
+        self._offset += 1
+        if self._offset == block.size:
+            self._forget()
+        return row
+
+    def take(self, n: int) -> Block | None:
+        """The next 1 to n elements, cut after the first failure; None at the end."""
+        if self._block is None:
+            block = self.cursor.pull(n) if n == 1 else self._pull_for_take(n)
+            if block is not None:
+                return block
+            if self._block is None:
+                return None
+        block = self._block
+        assert block is not None
+        stop = min(block.size, self._offset + n)
+        if block.has_failures:
+            rows = block.rows()
+            failures = (i for i in range(self._offset, stop) if type(rows[i]) is Failed)
+            stop = next(failures, stop - 1) + 1
+        part = block[self._offset : stop]
+        self._offset = stop
+        if stop == block.size:
+            self._forget()
+        return part
+
+    def _pull_for_take(self, n: int) -> Block | None:
+        """A whole block at once where nothing in it failed, the usual case; else keeps it to be given in parts."""
+        before = self.cursor.state()
+        block = self.cursor.pull(n)
+        if block is None or not block.has_failures:
+            return block
+        self._block, self._before = block, before
+        return None
+
+    def _pull(self, demand: int) -> bool:
+        before = self.cursor.state()
+        self._block = self.cursor.pull(max(1, demand))
+        self._before = before
+        return self._block is not None
+
+    def skip(self, n: int) -> int:
+        """Moves on by n elements; returns how many there were."""
+        if self._block is None:
+            return self.cursor.skip(n)
+        ready = min(n, self._block.size - self._offset)
+        self._offset += ready
+        if self._offset == self._block.size:
+            self._forget()
+        return ready + (self.cursor.skip(n - ready) if ready < n else 0)
+
+    def state(self) -> State:
+        return [self.cursor.state(), 0] if self._block is None else [self._before, self._offset]
+
+    def restore(self, state: State) -> None:
+        before, offset = expect_list(state, 2)
+        self._forget()
+        self.cursor.restore(before)
+        if self.cursor.skip(offset) != offset:
+            raise StateError(f"the saved position is {offset} elements into a block that no longer has them")
+
+    def close(self) -> None:
+        self._forget()
+        self.cursor.close()
+
+
+class FeedCursor(Cursor):
+    """A cursor that reads its only input through a `Feed`."""
+
+    __slots__ = ("feed",)
+
+    def __init__(self, input: Cursor) -> None:
+        self.feed = Feed(input)
+
+    def state(self) -> State:
+        return self.feed.state()
+
+    def restore(self, state: State) -> None:
+        self.feed.restore(state)
+
+    def close(self) -> None:
+        self.feed.close()
+
+
+def expect_list(state: State, length: int) -> list[Any]:
+    """`state` as a list of this length, or a clear refusal."""
+    if not isinstance(state, (list, tuple)) or len(state) != length:
+        raise StateError(f"expected a saved position with {length} parts, got {state!r:.80}")
+    return list(state)

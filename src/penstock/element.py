@@ -1,0 +1,413 @@
+"""Elements: NumPy values in tuples, dicts, namedtuples and dataclasses.
+
+An *element* is a leaf or a nest of leaves. A leaf is a NumPy array, a NumPy scalar, `bytes`, a `Ragged`, a `Sparse`,
+a nested dataset, or None. As in tf.data a *list* is not structure: it is converted to an array. `normalize` turns
+whatever a user's function or generator gave into this form; `Structure` is the shape of the nest without its leaves.
+
+Why not a pytree library: lists must be leaves, dataclasses need no registration, and a mismatch must name both sides;
+see docs/adr/0002.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .errors import BadType, SpecMismatch
+
+__all__ = [
+    "LEAF",
+    "Failed",
+    "Ragged",
+    "Sparse",
+    "Structure",
+    "as_leaf",
+    "detach",
+    "dtype_of",
+    "is_dataset",
+    "leaf_bytes",
+    "nbytes_of",
+    "normalize",
+    "shape_of",
+    "string",
+]
+
+#: The dtype of byte strings: arrays of them are object arrays of `bytes`.
+string = np.dtype(object)
+
+
+class Failed:
+    """An element whose making raised: it travels in its place and raises when it is delivered.
+
+    Errors as values is what lets a shuffle hold a failure in its slot, and a run go on after it.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        return f"Failed({self.error!r})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of unequal length: row i is `values[row_splits[i]:row_splits[i + 1]]`.
+
+    `values` is an array, or another `Ragged` where inner dimensions are ragged too.
+    """
+
+    values: Any
+    row_splits: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    def __getitem__(self, row: int) -> Any:
+        count = len(self)
+        if not -count <= row < count:
+            raise IndexError(f"row {row} of a Ragged with {count} rows")
+        row %= count
+        start, stop = int(self.row_splits[row]), int(self.row_splits[row + 1])
+        if isinstance(self.values, Ragged):
+            inner = self.values.row_splits[start : stop + 1]
+            return Ragged(self.values.values[int(inner[0]) : int(inner[-1])], inner - inner[0])
+        return self.values[start:stop]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.values.dtype)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        return (len(self), None, *self.values.shape[1:])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.row_splits.nbytes + leaf_bytes(self.values))
+
+    def to_list(self) -> list[Any]:
+        """The rows as nested Python lists."""
+        rows = [self[i] for i in range(len(self))]
+        return [row.to_list() if isinstance(row, Ragged) else row.tolist() for row in rows]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sparse:
+    """A sparse array in coordinate form: `indices` is (num_values, rank), sorted in row-major order."""
+
+    indices: np.ndarray
+    values: np.ndarray
+    dense_shape: np.ndarray
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(n) for n in self.dense_shape)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.indices.nbytes + leaf_bytes(self.values) + self.dense_shape.nbytes)
+
+    def to_dense(self, default_value: Any = 0) -> np.ndarray:
+        """The same values in an ordinary array, `default_value` elsewhere."""
+        dense = np.full(self.shape, default_value, dtype=self.dtype)
+        dense[tuple(self.indices.T)] = self.values
+        return dense
+
+
+def is_dataset(value: Any) -> bool:
+    """Whether `value` is a (nested) dataset. Datasets live in a layer above; they mark themselves."""
+    return getattr(type(value), "__penstock_dataset__", False) is True
+
+
+# --- leaves -----------------------------------------------------------------------------------------------------
+
+
+def _encode(text: Any) -> Any:
+    return text.encode() if isinstance(text, str) else bytes(text) if isinstance(text, np.bytes_) else text
+
+
+def encode_strings(array: np.ndarray) -> np.ndarray:
+    """An array of text (`U`, `S` or str objects) as an object array of `bytes`."""
+    out = np.empty(array.shape, dtype=object)
+    flat = array.reshape(-1) if array.dtype.kind != "U" else np.char.encode(array, "utf-8").reshape(-1)
+    out.reshape(-1)[:] = [_encode(item) for item in flat.tolist()]
+    return out
+
+
+def as_leaf(value: Any) -> Any:
+    """Converts one value to a leaf: an array, a NumPy scalar or `bytes`."""
+    kind = type(value)
+    if kind is np.ndarray:
+        if value.dtype.kind in "US":
+            value = encode_strings(value)
+        elif value.dtype.kind == "O":
+            value = _checked_objects(value)
+        return value[()] if value.ndim == 0 else value
+    if kind is bytes:
+        return value
+    if isinstance(value, np.generic):
+        return _encode(value.item()) if value.dtype.kind in "US" else value
+    if kind is str:
+        return value.encode()
+    if kind is bool:
+        return np.bool_(value)
+    if kind is int:
+        return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(value)
+    if kind is float:
+        return np.float64(value)
+    if value is None or isinstance(value, (Ragged, Sparse)) or is_dataset(value):
+        return value
+    return _converted(value)
+
+
+def _checked_objects(array: np.ndarray) -> np.ndarray:
+    kinds = {type(item) for item in array.reshape(-1).tolist()}
+    if kinds <= {bytes}:
+        return array
+    if kinds <= {bytes, str, np.bytes_, np.str_}:
+        return encode_strings(array)
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise BadType(f"expected numbers or strings, got an object array holding {names}")
+
+
+def _converted(value: Any) -> Any:
+    if hasattr(value, "__dlpack__"):
+        try:
+            return as_leaf(np.from_dlpack(value))
+        except (BufferError, RuntimeError, TypeError, ValueError):
+            pass  # e.g. bfloat16 or a tensor that wants its gradient: __array__ decides below
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of unequal length
+        raise BadType(f"expected something that NumPy can hold, got {_brief(value)}: {error}") from None
+    if array.dtype.kind == "O" and not (array.ndim and isinstance(value, (list, tuple))):
+        raise BadType(f"expected numbers, strings or arrays of them, got {_brief(value)}")
+    return as_leaf(array)
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def shape_of(leaf: Any) -> tuple[int | None, ...]:
+    """The shape of a leaf; `bytes` and None are scalars."""
+    return getattr(leaf, "shape", ())
+
+
+def dtype_of(leaf: Any) -> np.dtype[Any]:
+    """The dtype of a leaf; that of `bytes` is `string`."""
+    return getattr(leaf, "dtype", string)
+
+
+_POINTER = 8
+_BYTES_OVERHEAD = 33
+
+
+def leaf_bytes(leaf: Any) -> int:
+    """Bytes that a leaf occupies, strings included."""
+    if type(leaf) is bytes:
+        return len(leaf) + _BYTES_OVERHEAD
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
+        return sum(map(len, leaf.reshape(-1).tolist())) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
+    return int(getattr(leaf, "nbytes", 0))
+
+
+# --- structure --------------------------------------------------------------------------------------------------
+
+
+class Structure:
+    """The shape of a nest: how many leaves, and how to take it apart and put it together.
+
+    `kind` is None for a leaf, else the container's class; `keys` name the parts. Compared by value; dicts with the
+    same keys in another order are equal.
+    """
+
+    __slots__ = ("_build", "_fields", "children", "keys", "kind", "num_leaves")
+
+    def __init__(self, kind: type | None, keys: tuple[Any, ...] = (), children: tuple[Structure, ...] = ()) -> None:
+        self.kind = kind
+        self.keys = keys
+        self.children = children
+        self.num_leaves = 1 if kind is None else sum(child.num_leaves for child in children)
+        self._fields, self._build = _access(kind, keys)
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.kind is None
+
+    @property
+    def is_flat_tuple(self) -> bool:
+        """Whether this is a plain tuple of leaves, the commonest nest by far."""
+        return self.kind is tuple and all(child.kind is None for child in self.children)
+
+    @staticmethod
+    def of(element: Any) -> Structure:
+        """The structure of a normalized element."""
+        keys, parts = _parts(element)
+        if keys is None:
+            return LEAF
+        return Structure(type(element), keys, tuple(Structure.of(part) for part in parts))
+
+    def flatten(self, element: Any) -> list[Any]:
+        """The leaves of `element`, which must have this structure."""
+        if self.kind is None:
+            if _is_nest(element):
+                raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
+            return [element]
+        leaves: list[Any] = []
+        self._flatten_into(element, leaves)
+        return leaves
+
+    def _flatten_into(self, element: Any, leaves: list[Any]) -> None:
+        if type(element) is not self.kind:
+            raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
+        try:
+            parts = self._fields(element)
+        except KeyError:
+            raise SpecMismatch(f"expected {self}, got {Structure.of(element)}") from None
+        if len(parts) != len(self.children) or (isinstance(element, dict) and len(element) != len(parts)):
+            raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
+        for child, part in zip(self.children, parts, strict=True):
+            if child.kind is None:
+                if _is_nest(part):
+                    raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
+                leaves.append(part)
+            else:
+                child._flatten_into(part, leaves)
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The element with this structure and these leaves."""
+        if self.kind is None:
+            (leaf,) = leaves
+            return leaf
+        if self.kind is tuple and self.num_leaves == len(self.children):
+            return tuple(leaves) if self.is_flat_tuple else self._unflatten(iter(leaves))
+        return self._unflatten(iter(leaves))
+
+    def _unflatten(self, leaves: Any) -> Any:
+        if self.kind is None:
+            return next(leaves)
+        return self._build([child._unflatten(leaves) for child in self.children])
+
+    def map(self, function: Callable[[Any], Any], element: Any) -> Any:
+        """`element` with `function` applied to each leaf."""
+        return self.unflatten([function(leaf) for leaf in self.flatten(element)])
+
+    def _key(self) -> Any:
+        pairs = list(zip(self.keys, self.children, strict=True))
+        if self.kind is not None and issubclass(self.kind, Mapping):
+            pairs.sort(key=lambda pair: repr(pair[0]))
+        return (self.kind, tuple(pairs))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Structure) and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return repr_nest(self.unflatten(["·"] * self.num_leaves))
+
+
+def repr_nest(nest: Any) -> str:
+    """Text of a nest of short leaves: `(·, {'a': ·})`."""
+    keys, parts = _parts(nest)
+    if keys is None:
+        return str(nest)
+    inner = [repr_nest(part) for part in parts]
+    if isinstance(nest, Mapping):
+        return "{" + ", ".join(f"{key!r}: {text}" for key, text in zip(keys, inner, strict=True)) + "}"
+    if type(nest) is tuple:
+        return f"({inner[0]},)" if len(inner) == 1 else "(" + ", ".join(inner) + ")"
+    pairs = ", ".join(f"{key}={text}" for key, text in zip(keys, inner, strict=True))
+    return f"{type(nest).__name__}({pairs})"
+
+
+def _is_nest(value: Any) -> bool:
+    return (
+        isinstance(value, (tuple, Mapping))
+        or (dataclasses.is_dataclass(value) and not isinstance(value, (type, Ragged, Sparse)) and not is_dataset(value))
+    )  # fmt: skip
+
+
+def _parts(value: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
+    """Keys and parts of a nest; (None, []) for a leaf."""
+    if not _is_nest(value):
+        return None, []
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        return (tuple(names) if names is not None else tuple(range(len(value)))), list(value)
+    if isinstance(value, Mapping):
+        return tuple(value), list(value.values())
+    names = tuple(field.name for field in dataclasses.fields(value))
+    return names, [getattr(value, name) for name in names]
+
+
+def _access(kind: type | None, keys: tuple[Any, ...]) -> tuple[Callable[[Any], Any], Callable[[list[Any]], Any]]:
+    """How to read the parts of a nest of this kind, and how to build one from its parts."""
+    if kind is None or kind is tuple:
+        return (lambda element: element), tuple
+    if issubclass(kind, tuple):
+        return (lambda element: element), kind._make  # type: ignore[attr-defined]
+    if issubclass(kind, Mapping):
+        build = (lambda parts: dict(zip(keys, parts, strict=True))) if kind is dict else (
+            lambda parts: kind(zip(keys, parts, strict=True)))  # type: ignore[call-arg]  # fmt: skip
+        return (lambda element: [element[key] for key in keys]), build
+    return (
+        lambda element: [getattr(element, key) for key in keys],
+        lambda parts: kind(**dict(zip(keys, parts, strict=True))),
+    )
+
+
+#: The structure of an element that is a single leaf.
+LEAF = Structure(None)
+
+
+def normalize(value: Any) -> Any:
+    """Converts what a user gave to an element: nests kept, every leaf through `as_leaf`."""
+    kind = type(value)
+    if kind is np.ndarray or kind is bytes or isinstance(value, np.generic):
+        return as_leaf(value)
+    if kind is tuple:
+        return tuple([normalize(part) for part in value])
+    if kind is dict:
+        return {key: normalize(part) for key, part in value.items()}
+    keys, parts = _parts(value)
+    if keys is None:
+        return as_leaf(value)
+    return _access(kind, keys)[1]([normalize(part) for part in parts])
+
+
+def nbytes_of(element: Any) -> int:
+    """Bytes that an element occupies."""
+    if type(element) is np.ndarray and element.dtype.kind != "O":
+        return int(element.nbytes)
+    if type(element) is Failed:
+        return 0
+    keys, parts = _parts(element)
+    return leaf_bytes(element) if keys is None else sum(nbytes_of(part) for part in parts)
+
+
+def detach(element: Any) -> Any:
+    """`element` with no leaf pinning a larger buffer: what long-lived buffers must hold.
+
+    A row of a gathered block is a view; kept as it is, it would pin the whole block. Read-only views are windows on the
+    user's own arrays and pin nothing of ours.
+    """
+    if type(element) is np.ndarray:
+        pinned = element.base is not None and element.flags.writeable
+        return element.copy() if pinned else element
+    keys, parts = _parts(element)
+    if keys is None:
+        return element
+    return _access(type(element), keys)[1]([detach(part) for part in parts])

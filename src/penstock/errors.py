@@ -1,0 +1,91 @@
+"""What can go wrong, as a tree.
+
+::
+
+    PenstockError
+    ├── PlanError            the program is wrong; found before or as it first runs
+    │   ├── BadArgument      an argument that no pipeline could use        (also ValueError)
+    │   ├── BadType          an argument or result of the wrong kind       (also TypeError)
+    │   ├── SpecMismatch     structures, dtypes or shapes that do not fit  (also ValueError, TypeError)
+    │   └── BudgetTooSmall   the floors of the stages exceed the budget    (also ValueError)
+    ├── RunError             the program is right; this run met something
+    │   ├── OutOfRange       an index that names nothing                   (also IndexError)
+    │   ├── ElementTooLarge  an element larger than its stage may hold     (also MemoryError)
+    │   ├── OverBudget       a buffer needs more than the budget has left  (also MemoryError)
+    │   └── WorkerDied       a worker ended without an answer
+    ├── StateError           a saved position that does not fit this pipeline (also ValueError)
+    └── FormatError          bytes that are not what their format promises    (also ValueError)
+
+A user's own exception is never wrapped: it passes through with a note that names the operator, the element and the
+line where the operator was written.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadArgument",
+    "BadType",
+    "BudgetTooSmall",
+    "ElementTooLarge",
+    "FormatError",
+    "OutOfRange",
+    "OverBudget",
+    "PenstockError",
+    "PlanError",
+    "RunError",
+    "SpecMismatch",
+    "StateError",
+    "WorkerDied",
+]
+
+
+class PenstockError(Exception):
+    """Root of all errors that penstock itself raises."""
+
+
+class PlanError(PenstockError):
+    """The pipeline as written cannot run."""
+
+
+class BadArgument(PlanError, ValueError):
+    """An argument has a value that no pipeline could use."""
+
+
+class BadType(PlanError, TypeError):
+    """An argument, or what a user's function returned, is of the wrong kind."""
+
+
+class SpecMismatch(PlanError, ValueError, TypeError):
+    """Structures, dtypes or shapes that must agree do not."""
+
+
+class BudgetTooSmall(PlanError, ValueError):
+    """The stages need more memory than the budget, however they are arranged."""
+
+
+class RunError(PenstockError):
+    """A correct pipeline met something while running."""
+
+
+class OutOfRange(RunError, IndexError, ValueError):
+    """An index or a count that names nothing."""
+
+
+class ElementTooLarge(RunError, MemoryError):
+    """One element is larger than its stage may ever hold."""
+
+
+class OverBudget(RunError, MemoryError):
+    """A stage needs more bytes than its floor and the common slack can give."""
+
+
+class WorkerDied(RunError):
+    """A worker ended without giving an answer."""
+
+
+class StateError(PenstockError, ValueError):
+    """A saved position does not belong to this pipeline."""
+
+
+class FormatError(PenstockError, ValueError):
+    """Bytes are not what their format promises."""

@@ -1,0 +1,264 @@
+"""Arrays as a source: `from_tensor_slices` and `from_tensors`, without a copy of the data.
+
+What can be sliced is never converted as a whole: NumPy arrays and memmaps are aliased, DLPack and `__array__` objects
+are wrapped, and lazily read ones (h5py, zarr: a `shape`, a `dtype` and slicing) are read piece by piece.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import Cursor
+from ..element import (
+    Ragged,
+    Sparse,
+    Structure,
+    as_leaf,
+    encode_strings,
+    is_dataset,
+    normalize,
+)
+from ..errors import BadType, SpecMismatch
+from ..indexed import IndexCursor
+from ..order import Index, RangeOrder
+from ..plan.op import Context, Op, Reader, show
+from ..plan.traits import Traits
+from ..spec import Spec, TensorSpec, spec_of
+
+__all__ = ["FromTensorSlices", "FromTensors"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromTensorSlices(Op):
+    """The slices of arrays along their first axis.
+
+    The arrays are aliased, not copied: later changes to them show. Elements that lie side by side are delivered as
+    read-only views.
+
+    Args:
+        tensors: An array, or a nest of arrays with equal first dimensions. Anything that NumPy can alias works, and so
+            do h5py- and zarr-like objects, which are read in slices. A list is converted to an array.
+
+    Memory: nothing; a gathered block is as large as the elements asked for.
+    State: one integer.
+
+    >>> import numpy as np, penstock as ps
+    >>> list(ps.Dataset.from_tensor_slices((np.arange(2), np.array([b"a", b"b"]))))
+    [(np.int64(0), b'a'), (np.int64(1), b'b')]
+    """
+
+    tensors: Any
+    _structure: Structure = dataclasses.field(init=False, repr=False)
+    _columns: list[Any] = dataclasses.field(init=False, repr=False)
+    _size: int = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        structure, leaves = _nest_of(self.tensors)
+        columns = [_as_column(leaf) for leaf in leaves]
+        if not columns:
+            raise BadType("expected at least one array, got none: an element must hold something")
+        sizes = [len(column) if isinstance(column, Ragged) else int(column.shape[0]) for column in columns]
+        if len(set(sizes)) > 1:
+            raise SpecMismatch(f"expected arrays with equal first dimensions, got {', '.join(map(str, sizes))}")
+        object.__setattr__(self, "_structure", structure)
+        object.__setattr__(self, "_columns", columns)
+        object.__setattr__(self, "_size", sizes[0])
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        leaves = [_slice_spec(column) for column in self._columns]
+        return Spec(self._structure.unflatten(leaves), self._size)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="source")
+
+    def reader(self, context: Context) -> Reader:
+        return _ColumnReader(self._structure, self._columns, context)
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(self._size))
+
+    def describe(self) -> str:
+        columns = ", ".join(_column_text(column) for column in self._columns)
+        return f"from_tensor_slices({columns})"
+
+
+def _column_text(column: Any) -> str:
+    if isinstance(column, np.ndarray):
+        return show(column)
+    return f"{type(column).__name__} {'×'.join(map(str, column.shape))} {column.dtype}"
+
+
+def _slice_spec(column: Any) -> Any:
+    if isinstance(column, Ragged):
+        return spec_of(column[0]) if len(column) else TensorSpec((None,), column.dtype)
+    return TensorSpec(tuple(column.shape[1:]), column.dtype)
+
+
+def _nest_of(tensors: Any) -> tuple[Structure, list[Any]]:
+    """Structure and leaves of what the user gave; lists, arrays and lazy arrays are leaves."""
+    structure = Structure.of(tensors)
+    return structure, structure.flatten(tensors)
+
+
+def _as_column(value: Any) -> Any:
+    """A leaf as something with a first axis to slice: aliased where that is possible."""
+    if isinstance(value, np.ndarray):
+        column: Any = value
+    elif isinstance(value, (Ragged, Sparse)):
+        column = value
+    elif is_dataset(value):
+        raise BadType("expected arrays, got a dataset; use flat_map or zip to combine datasets")
+    elif _is_lazy(value):
+        column = value
+    else:
+        column = as_leaf(value)
+    if isinstance(column, Sparse):
+        raise BadType("expected dense arrays, got a Sparse; slice its to_dense() instead")
+    if not isinstance(column, Ragged) and not getattr(column, "shape", ()):
+        raise SpecMismatch(f"expected arrays with a first axis to slice, got a scalar: {value!r:.60}")
+    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
+        column = as_leaf(column)  # refuses objects that are not strings
+    return column
+
+
+def _is_lazy(value: Any) -> bool:
+    """Whether this is an array on disk or elsewhere that reads what is sliced (h5py, zarr)."""
+    if any(hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__array_struct__")):
+        return False
+    if not (hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "__getitem__")):
+        return False
+    if isinstance(value, np.generic) or hasattr(value, "iloc") or not isinstance(value.shape, tuple):
+        return False
+    try:
+        np.dtype(value.dtype)
+    except TypeError:
+        return False
+    return True
+
+
+class _ColumnReader:
+    """Reads rows of columns: a read-only view for a slice, one gather into a reused slot for indices."""
+
+    def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
+        self._structure = structure
+        self._plain = [_plain_view(column) for column in columns]
+        self._columns = columns
+        self._arena = context.arena
+        self._by_rows = any(isinstance(column, Ragged) for column in columns)
+
+    def read(self, index: Index) -> Block:
+        size = index.stop - index.start if isinstance(index, slice) else index.size
+        if self._by_rows:
+            return self._rows(index)
+        columns = [
+            _encoded(plain[index] if isinstance(index, slice) else self._gather(plain, index))
+            if plain is not None
+            else _read_lazy(column, index)
+            for plain, column in zip(self._plain, self._columns, strict=True)
+        ]
+        return Block.of_columns(self._structure, columns, size)
+
+    def _gather(self, column: np.ndarray, index: np.ndarray) -> np.ndarray:
+        if column.dtype.kind in "OUS":
+            return column[index]
+        slot = self._arena.empty((index.size, *column.shape[1:]), column.dtype)
+        # clip: the indices are ours and in range, and any other mode makes take() go through a copy.
+        return np.take(column, index, axis=0, out=slot, mode="clip")
+
+    def _rows(self, index: Index) -> Block:
+        places = range(index.start, index.stop) if isinstance(index, slice) else index.tolist()
+        return Block.of_rows(
+            [self._structure.unflatten([as_leaf(column[i]) for column in self._columns]) for i in places],
+            has_failures=False,
+        )
+
+
+def _plain_view(column: Any) -> np.ndarray | None:
+    """The column as a read-only array of the base class (a memmap's own slicing is slow); None for a lazy one."""
+    if not isinstance(column, np.ndarray):
+        return None
+    plain = column.view(np.ndarray)
+    plain.flags.writeable = False
+    return plain
+
+
+def _encoded(array: np.ndarray) -> np.ndarray:
+    return encode_strings(array) if array.dtype.kind in "US" else array
+
+
+def _read_lazy(column: Any, index: Index) -> np.ndarray:
+    """Rows of a lazily read array, in runs of neighbours and in rising order, as such stores like to be read."""
+    if isinstance(index, slice):
+        return _encoded(np.asarray(column[index.start : index.stop]))
+    order = np.argsort(index, kind="stable")
+    rising = index[order]
+    out = np.empty((index.size, *column.shape[1:]), dtype=np.dtype(column.dtype))
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(rising) > 1]))
+    for start, stop in zip(starts, [*starts[1:], rising.size], strict=True):
+        first = int(rising[start])
+        run = np.asarray(column[first : int(rising[stop - 1]) + 1])
+        out[order[start:stop]] = run[rising[start:stop] - first]
+    return _encoded(out)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromTensors(Op):
+    """One element: what was given, as it is.
+
+    Memory: nothing beyond the given arrays.
+    State: one integer.
+
+    >>> import numpy as np, penstock as ps
+    >>> list(ps.Dataset.from_tensors({"a": np.arange(2)}))
+    [{'a': array([0, 1])}]
+    """
+
+    tensors: Any
+    _element: Any = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        element = normalize(self.tensors)
+        structure = Structure.of(element)
+        leaves = structure.flatten(element)
+        if not leaves:
+            raise BadType("expected at least one array, got none: an element must hold something")
+        object.__setattr__(self, "_element", structure.unflatten([_read_only(leaf) for leaf in leaves]))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(spec_of(self._element), 1)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="source")
+
+    def reader(self, context: Context) -> Reader:
+        return _OneElement(self._element)
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(1))
+
+    def describe(self) -> str:
+        return "from_tensors"
+
+
+class _OneElement:
+    def __init__(self, element: Any) -> None:
+        self._element = element
+
+    def read(self, index: Index) -> Block:
+        size = index.stop - index.start if isinstance(index, slice) else index.size
+        return Block.of_rows([self._element] * size, has_failures=False)
+
+
+def _read_only(leaf: Any) -> Any:
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    view = leaf.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,190 @@
+"""Numbers as a source: `range`, `counter` and `random`. Nothing is stored: element i is computed from i."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import Cursor
+from ..element import LEAF
+from ..errors import BadArgument, BadType
+from ..indexed import IndexCursor
+from ..order import Index, RangeOrder, as_array, hash64
+from ..plan.op import Context, Op, Reader, argument
+from ..plan.traits import Traits
+from ..spec import INFINITE, Spec, TensorSpec
+
+__all__ = ["Counter", "Random", "Range"]
+
+
+class _Arithmetic:
+    """start + step × index."""
+
+    def __init__(self, start: int, step: int, dtype: np.dtype[Any]) -> None:
+        self._start, self._step, self._dtype = start, step, dtype
+
+    def read(self, index: Index) -> Block:
+        if isinstance(index, slice):
+            first = self._start + self._step * index.start
+            last = self._start + self._step * index.stop
+            values = np.arange(first, last, self._step, dtype=np.int64)
+        else:
+            values = index * self._step + self._start if (self._step, self._start) != (1, 0) else index
+        return Block.of_columns(LEAF, [values.astype(self._dtype, copy=False)], len(values))
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Range(Op):
+    """Numbers from `start` to `stop` (not included) in steps: `range(stop)`, `range(start, stop[, step])`.
+
+    Args:
+        *args: As for Python's `range`.
+        output_type: The dtype, int64 unless given.
+
+    Memory: nothing.
+    State: one integer.
+
+    >>> import penstock as ps
+    >>> [int(x) for x in ps.Dataset.range(1, 9, 3)]
+    [1, 4, 7]
+    """
+
+    start: int
+    stop: int
+    step: int = 1
+    output_type: np.dtype[Any] = np.dtype(np.int64)
+
+    def __init__(self, *args: int, output_type: Any = np.int64, name: str | None = None) -> None:
+        if not 1 <= len(args) <= 3:
+            raise BadArgument(f"expected 1 to 3 numbers (start, stop, step), got {len(args)}")
+        numbers = [argument(("start", "stop", "step")[i], value) for i, value in enumerate(args)]
+        start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+        if step == 0:
+            raise BadArgument("step: expected a number other than 0")
+        dtype = np.dtype(getattr(output_type, "as_numpy_dtype", output_type))
+        if dtype.kind not in "iuf":
+            raise BadType(f"output_type: expected a number type, got {dtype}")
+        for field, value in (("start", start), ("stop", stop), ("step", step), ("output_type", dtype)):
+            object.__setattr__(self, field, value)
+
+    @property
+    def num_elements(self) -> int:
+        return len(range(self.start, self.stop, self.step))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(TensorSpec((), self.output_type), self.num_elements)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="source")
+
+    def reader(self, context: Context) -> Reader:
+        return _Arithmetic(self.start, self.step, self.output_type)
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(self.num_elements))
+
+    def describe(self) -> str:
+        parts = [f"{n:_}" for n in (self.start, self.stop, self.step)]
+        return f"range({', '.join(parts[1:2] if (self.start, self.step) == (0, 1) else parts)})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Counter(Op):
+    """`start`, `start + step`, `start + 2·step`, … without end.
+
+    Args:
+        start: The first number.
+        step: The difference between neighbours.
+        dtype: The dtype, int64 unless given.
+
+    Memory: nothing.
+    State: one integer.
+
+    >>> import penstock as ps
+    >>> [int(x) for x in ps.Dataset.counter(10, 5).take(3)]
+    [10, 15, 20]
+    """
+
+    start: int = 0
+    step: int = 1
+    dtype: Any = np.int64
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", argument("start", self.start))
+        object.__setattr__(self, "step", argument("step", self.step))
+        object.__setattr__(self, "dtype", np.dtype(getattr(self.dtype, "as_numpy_dtype", self.dtype)))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(TensorSpec((), self.dtype), INFINITE)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="source")
+
+    def reader(self, context: Context) -> Reader:
+        return _Arithmetic(self.start, self.step, self.dtype)
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(math.inf))
+
+
+@dataclasses.dataclass(frozen=True)
+class Random(Op):
+    """Random numbers in [0, 2³²) without end.
+
+    Args:
+        seed: The same seed gives the same numbers. None: other numbers in each dataset.
+        rerandomize_each_iteration: Whether each iteration gives other numbers. False unless asked for, as in tf.data.
+
+    Memory: nothing.
+    State: one integer.
+
+    >>> import penstock as ps
+    >>> a, b = [list(ps.Dataset.random(seed=4).take(2)) for _ in range(2)]
+    >>> a == b
+    True
+    """
+
+    seed: int | None = None
+    rerandomize_each_iteration: bool | None = None
+    drawn: int = dataclasses.field(default_factory=lambda: secrets.randbits(63), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            object.__setattr__(self, "seed", argument("seed", self.seed))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(TensorSpec((), np.int64), INFINITE)
+
+    @property
+    def traits(self) -> Traits:
+        # A number depends on the epoch too, which an order moved below a repeat would hide: read as a stream.
+        return Traits(runtime="cursor" if self.rerandomize_each_iteration else "source")
+
+    def reader(self, context: Context) -> Reader:
+        seed = self.drawn if self.seed is None else self.seed
+        return _Hashed(hash64(seed, context.epoch if self.rerandomize_each_iteration else 0))
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(math.inf))
+
+
+class _Hashed:
+    """A well-mixed function of key and index (the finaliser of splitmix64)."""
+
+    def __init__(self, key: int) -> None:
+        self._key = np.uint64(key)
+
+    def read(self, index: Index) -> Block:
+        x = as_array(index).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + self._key
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        values = ((x ^ (x >> np.uint64(31))) >> np.uint64(32)).astype(np.int64)
+        return Block.of_columns(LEAF, [values], len(values))

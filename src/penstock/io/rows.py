@@ -1,0 +1,58 @@
+"""Elements in memory as a source: what `window` and `group_by_window` put into the datasets they give."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ..block import Block
+from ..cursor import Cursor
+from ..indexed import IndexCursor
+from ..order import Index, RangeOrder
+from ..plan.op import Context, Op, Reader
+from ..plan.traits import Traits
+from ..spec import UNSEEN, Spec, merge, spec_of
+
+__all__ = ["FromRows"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromRows(Op):
+    """Some elements that lie in memory already.
+
+    Memory: nothing beyond the elements.
+    State: one integer.
+    """
+
+    rows: list[Any]
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        if not self.rows:
+            return Spec(UNSEEN, 0)
+        element = spec_of(self.rows[0])
+        for row in self.rows[1:]:
+            element = merge(element, spec_of(row))
+        return Spec(element, len(self.rows))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="source")
+
+    def reader(self, context: Context) -> Reader:
+        return _RowReader(self.rows)
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(len(self.rows)))
+
+    def describe(self) -> str:
+        return f"rows({len(self.rows)})"
+
+
+class _RowReader:
+    def __init__(self, rows: list[Any]) -> None:
+        self._rows = rows
+
+    def read(self, index: Index) -> Block:
+        rows = self._rows[index] if isinstance(index, slice) else [self._rows[i] for i in index.tolist()]
+        return Block.of_rows(rows, has_failures=False)

@@ -1,0 +1,1 @@
+"""Memory: who may hold how many bytes, and the buffers themselves."""

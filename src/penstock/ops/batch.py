@@ -1,0 +1,129 @@
+"""batch: consecutive elements stacked into one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ..block import Block, concat_blocks
+from ..cursor import Cursor, FeedCursor
+from ..element import Failed, Structure, repr_nest, shape_of
+from ..errors import BadType, SpecMismatch
+from ..plan.op import Context, Footprint, Op, argument
+from ..plan.traits import Traits
+from ..spec import DatasetSpec, RaggedSpec, Spec, TensorSpec, describe, element_bytes, map_specs, spec_of
+from .batching import batched_cardinality, take_blocks
+from .map import check_parallel_calls
+
+__all__ = ["Batch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch(Op):
+    """Stacks `batch_size` consecutive elements along a new first axis.
+
+    Elements must have equal shapes; see `padded_batch` and `ragged_batch` for others. Over arrays a batch is one
+    gather, or a read-only view where the elements lie side by side.
+
+    Args:
+        batch_size: Elements per batch.
+        drop_remainder: Whether a last batch with fewer elements is left out.
+        num_parallel_calls: Accepted for tf.data's sake; a batch is one copy and gains nothing from threads.
+        deterministic: Likewise.
+
+    Memory: batch_size × the bytes of an element.
+    State: its input's.
+
+    >>> import penstock as ps
+    >>> list(ps.Dataset.range(5).batch(2))
+    [array([0, 1]), array([2, 3]), array([4])]
+    """
+
+    batch_size: int
+    drop_remainder: bool = False
+    num_parallel_calls: int | None = None
+    deterministic: bool | None = None
+    gather: bool = dataclasses.field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batch_size", argument("batch_size", self.batch_size, at_least=1))
+        check_parallel_calls(self, self.num_parallel_calls)
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        (spec,) = inputs
+        size = self.batch_size if self.drop_remainder else None
+        element = map_specs(lambda leaf: stacked_spec(leaf, size), spec.element)
+        return Spec(element, batched_cardinality(spec.cardinality, self.batch_size, self.drop_remainder))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(collates=True)
+
+    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+        each = element_bytes(inputs[0].element)
+        held = None if each is None else each * self.batch_size
+        return Footprint(held, f"{self.batch_size:,} elements in one batch")
+
+    def open(self, context: Context) -> Cursor:
+        return _BatchCursor(context, self.batch_size, self.drop_remainder)
+
+
+def stacked_spec(leaf: Any, size: int | None) -> Any:
+    """The spec of `size` leaves stacked."""
+    if isinstance(leaf, DatasetSpec):
+        raise BadType("cannot batch datasets; use flat_map to take the elements out of them first")
+    if isinstance(leaf, RaggedSpec) or not isinstance(leaf, TensorSpec) or leaf.shape is None:
+        return leaf.with_shape(None) if isinstance(leaf, TensorSpec) else leaf
+    return leaf.with_shape((size, *leaf.shape))
+
+
+class _BatchCursor(FeedCursor):
+    __slots__ = ("_context", "_drop_remainder", "_size")
+
+    def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
+        super().__init__(context.input())
+        self._context = context
+        self._size = size
+        self._drop_remainder = drop_remainder
+
+    def pull(self, n: int) -> Block | None:
+        batches = []
+        while len(batches) < n:
+            batch = self._one()
+            if batch is None:
+                break
+            batches.append(batch)
+        return Block.of_rows(batches) if batches else None
+
+    def _one(self) -> Any:
+        blocks, count = take_blocks(self.feed, self._size)
+        if blocks and blocks[-1].has_failures:
+            return blocks[-1].rows()[-1]
+        if not count or (self._drop_remainder and count < self._size):
+            return None
+        try:
+            joined = concat_blocks(blocks, self._context.arena.empty)
+        except SpecMismatch as error:
+            return Failed(self._context.located(error))
+        if joined is None:
+            return Failed(self._context.located(_unequal(blocks)))
+        return joined.as_element()
+
+    def skip(self, n: int) -> int:
+        skipped = self.feed.skip(n * self._size)
+        return skipped // self._size if self._drop_remainder else -(-skipped // self._size)
+
+
+def _unequal(blocks: list[Block]) -> SpecMismatch:
+    rows = [row for block in blocks for row in block.rows()]
+    first = rows[0]
+    for i, row in enumerate(rows):
+        if Structure.of(row) != Structure.of(first) or spec_of(row) != spec_of(first):
+            return SpecMismatch(
+                f"expected elements of equal shape and dtype, got {describe(spec_of(first))} for element 0 of the "
+                f"batch and {describe(spec_of(row))} for element {i}; use padded_batch or ragged_batch for elements "
+                "of unequal length"
+            )
+    shapes = repr_nest(Structure.of(first).map(shape_of, first))
+    return SpecMismatch(f"elements of {shapes} cannot be stacked")

@@ -1,0 +1,34 @@
+"""What all operators that make batches share: how many elements to take, and how many batches that gives."""
+
+from __future__ import annotations
+
+from ..block import Block
+from ..cursor import Feed
+
+__all__ = ["batched_cardinality", "take_blocks"]
+
+
+def batched_cardinality(cardinality: int, size: int, drop_remainder: bool) -> int:
+    """How many batches of `size` there are in a dataset of this cardinality."""
+    if cardinality < 0:
+        return cardinality
+    return cardinality // size if drop_remainder else -(-cardinality // size)
+
+
+def take_blocks(feed: Feed, size: int) -> tuple[list[Block], int]:
+    """Blocks with `size` elements in all, or what is left.
+
+    A failure ends it, as the last element of the last block: what was gathered before it is lost with it, as in
+    tf.data, and the next batch begins behind it.
+    """
+    blocks: list[Block] = []
+    count = 0
+    while count < size:
+        block = feed.take(size - count)
+        if block is None:
+            break
+        blocks.append(block)
+        count += block.size
+        if block.has_failures:
+            break
+    return blocks, count

@@ -1,0 +1,91 @@
+"""take: the first elements."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ..block import Block
+from ..cursor import Cursor, State, UnaryCursor, expect_list
+from ..element import Failed
+from ..order import TakeOrder
+from ..plan.op import Context, Op, OrderOf, argument
+from ..plan.traits import Traits
+from ..spec import INFINITE, Spec
+
+__all__ = ["Take"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Take(Op):
+    """The first `count` elements; all of them if `count` is negative.
+
+    An element that fails does not count, as in tf.data.
+
+    Memory: nothing.
+    State: one integer and its input's.
+
+    >>> import penstock as ps
+    >>> [int(x) for x in ps.Dataset.range(10).take(3)]
+    [0, 1, 2]
+    """
+
+    count: int
+    elastic: bool = dataclasses.field(default=False, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", argument("count", self.count))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        (spec,) = inputs
+        if self.count < 0:
+            return spec
+        if spec.cardinality == INFINITE:
+            return spec.with_cardinality(self.count)
+        return spec.with_cardinality(min(self.count, spec.cardinality))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="order", moves_below_map=True, passes_columns=True)
+
+    def is_noop(self, spec: Spec) -> bool:
+        return self.count < 0 or 0 <= spec.cardinality <= self.count
+
+    def moved_below(self, op: Op) -> Op:
+        return dataclasses.replace(self, elastic=True) if op.traits.runtime == "elementwise" else self
+
+    def merged_with(self, inner: Op) -> Op | None:
+        if isinstance(inner, Take) and not self.elastic and not inner.elastic and min(self.count, inner.count) >= 0:
+            return Take(min(self.count, inner.count))
+        return None
+
+    def bind_order(self, inner: OrderOf, length: int) -> OrderOf:
+        return lambda epoch: TakeOrder(inner(epoch), self.count, self.elastic)
+
+    def open(self, context: Context) -> Cursor:
+        return _TakeCursor(context.input(), self.count)
+
+
+class _TakeCursor(UnaryCursor):
+    __slots__ = ("_count", "_given")
+
+    def __init__(self, input: Cursor, count: int) -> None:
+        super().__init__(input)
+        self._count = count
+        self._given = 0
+
+    def pull(self, n: int) -> Block | None:
+        left = n if self._count < 0 else min(n, self._count - self._given)
+        block = self.input.pull(left) if left else None
+        if block is not None:
+            self._given += block.size
+            if block.has_failures:
+                self._given -= sum(type(row) is Failed for row in block.rows())
+        return block
+
+    def state(self) -> State:
+        return [self._given, self.input.state()]
+
+    def restore(self, state: State) -> None:
+        self._given, below = expect_list(state, 2)
+        self.input.restore(below)

@@ -1,0 +1,1 @@
+"""The optimizer: rules that make a plan better and never change what it yields."""

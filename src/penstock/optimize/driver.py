@@ -1,0 +1,2 @@
+"""stub"""
+def optimized(node): return node

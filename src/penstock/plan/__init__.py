@@ -1,0 +1,1 @@
+"""The plan: what a pipeline is, before anything runs."""

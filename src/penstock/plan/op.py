@@ -1,0 +1,186 @@
+"""Op: one operator with the user's arguments.
+
+An Op is a frozen dataclass, one file each. It answers `spec` (what comes out, given what goes in), `traits` (what rules
+may ask), `footprint` (what it holds), and runs in exactly one way: as a random-access source (`reader`), as arithmetic
+on an Order (`bind_order`), as a function of blocks (`element_function`), or as a cursor (`open`).
+
+The smallest operator::
+
+    @dataclass(frozen=True)
+    class Negate(Op):
+        def spec(self, inputs):
+            return inputs[0]
+
+        @property
+        def traits(self):
+            return Traits(runtime="elementwise", one_to_one=True, pure=True)
+
+        def element_function(self, context):
+            return lambda block, place: Block.of_rows([-row for row in block.rows()])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import Cursor
+from ..errors import PenstockError
+from ..order import Index, Order
+from ..spec import Spec
+from .traits import Traits
+
+if TYPE_CHECKING:
+    from ..memory.arena import Arena
+    from ..memory.ledger import Share
+    from .node import Node
+
+__all__ = ["Context", "ElementFunction", "Footprint", "Op", "OrderOf", "Reader", "argument", "show"]
+
+#: The order of one epoch.
+OrderOf = Callable[[int], Order]
+
+
+class ElementFunction(Protocol):
+    """A function of blocks; `place` is the place of the first element in the operator's input."""
+
+    def __call__(self, block: Block, place: int) -> Block: ...
+
+
+class Reader(Protocol):
+    """Random access to a source."""
+
+    def read(self, index: Index) -> Block:
+        """The elements at these indices, as columns: a view where the index is a slice and the source allows it."""
+
+
+class Context(Protocol):
+    """What an operator gets when it is opened: its inputs, its part of the budget, and services of the run."""
+
+    node: Node
+    epoch: int
+    arena: Arena
+    share: Share
+    deterministic: bool
+
+    def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
+        """Opens an input; each call opens it anew."""
+
+    def open_dataset(self, dataset: Any, epoch: int | None = None) -> Cursor:
+        """Opens a dataset that a user's function returned."""
+
+    def dataset_of(self, rows: list[Any]) -> Any:
+        """A dataset of elements that lie in memory."""
+
+    def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
+        """The same elements, made ready by a thread before they are asked for."""
+
+    def located(self, error: PenstockError) -> PenstockError:
+        """The error with this operator's name and the user's line in front."""
+
+    def noted(self, error: Exception, place: int | None) -> Exception:
+        """A user's exception with a note that names this operator, the element and the user's line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Footprint:
+    """Bytes an operator holds, where they can be known before running, and why."""
+
+    held_bytes: int | None
+    reason: str
+
+
+class Op:
+    """Base of all operators."""
+
+    @property
+    def name(self) -> str:
+        """The operator's name as users write it."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        """What comes out, given what goes in. Raises where the inputs do not fit."""
+        raise AssertionError(f"{type(self).__name__} does not say its spec")
+
+    @property
+    def traits(self) -> Traits:
+        return Traits()
+
+    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+        """What it holds between pulls; None for nothing."""
+        return None
+
+    def open(self, context: Context) -> Cursor:
+        raise AssertionError(f"{type(self).__name__} does not run as a cursor")
+
+    def element_function(self, context: Context) -> ElementFunction:
+        raise AssertionError(f"{type(self).__name__} does not run as a function of blocks")
+
+    def bind_order(self, inner: OrderOf, length: int) -> OrderOf:
+        """The order of each epoch, given the input's and the number of elements that one has."""
+        raise AssertionError(f"{type(self).__name__} does not run as an order")
+
+    def reader(self, context: Context) -> Reader:
+        raise AssertionError(f"{type(self).__name__} is not a random-access source")
+
+    # What rules ask; most operators leave these as they are.
+
+    def is_noop(self, spec: Spec) -> bool:
+        """Whether it gives its input as it is, for an input of this spec."""
+        return False
+
+    def merged_with(self, inner: Op) -> Op | None:
+        """One operator that does what this one on top of `inner` does, or None."""
+        return None
+
+    def moves_below(self, op: Op) -> bool:
+        """Whether this order operator may move below that one-to-one operator."""
+        return self.traits.moves_below_map
+
+    def moved_below(self, op: Op) -> Op:
+        """This order operator as it must be below `op` to mean what it meant above."""
+        return self
+
+    def needs_random_access(self, spec: Spec) -> bool:
+        """Whether, as an order, it must reach any place of the order below at any time."""
+        return False
+
+    def describe(self) -> str:
+        """The operator as one line of a plan: name and the arguments that were given."""
+        shown = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.repr and not (value is field.default and shown):
+                shown.append(f"{field.name}={show(value)}" if shown else show(value))
+        return f"{self.name}({', '.join(shown)})"
+
+
+def show(value: Any) -> str:
+    """An argument in few characters."""
+    if callable(value):
+        return getattr(value, "__qualname__", type(value).__name__).rsplit("<locals>.", 1)[-1].replace("<lambda>", "λ")
+    if isinstance(value, np.ndarray):
+        return f"{'×'.join(map(str, value.shape))} {value.dtype}"
+    text = f"{value:,}".replace(",", "_") if type(value) is int else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def argument(name: str, value: Any, *, at_least: int | None = None) -> int:
+    """An integer argument, checked: Python or NumPy integers, 0-d arrays of them, nothing else."""
+    from ..errors import BadArgument, BadType
+
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        numpy = getattr(value, "numpy", None)  # a framework's integer scalar
+        if numpy is not None and isinstance(numpy(), (int, np.integer)):
+            return argument(name, numpy(), at_least=at_least)
+        raise BadType(f"{name}: expected an integer, got {type(value).__name__} {value!r}")
+    if at_least is not None and value < at_least:
+        raise BadArgument(f"{name}: expected at least {at_least}, got {value}")
+    return int(value)

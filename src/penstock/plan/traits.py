@@ -1,0 +1,46 @@
+"""Traits: what rules and the lowering may ask of an operator.
+
+Nobody outside an operator's own file asks for its class; a rule asks what it needs to know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+__all__ = ["Runtime", "Traits"]
+
+#: How an operator runs: a random-access source, arithmetic on an Order, a function of blocks, or a cursor of its own.
+Runtime = Literal["source", "order", "elementwise", "cursor"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Traits:
+    """Answers an operator gives about itself.
+
+    Attributes:
+        runtime: Which of the four ways it runs in.
+        one_to_one: Each input element gives exactly one output element, at the same place.
+        pure: What it gives for an element depends on that element alone, so order may move past it.
+        keyed: What it gives depends on the element and its place in the input (`random_map`, `enumerate`): order may
+            move past it if places are numbered below.
+        moves_below_map: An order operator that gives the same result below a pure one-to-one operator as above it.
+        live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
+        num_parallel_calls: Threads asked for; 0 for none.
+        deterministic: Whether parallel calls keep the order; None leaves it to the options.
+        run_ahead: Elements to make ready before they are asked for; 0 for none.
+        collates: It stacks its input elements, and gladly takes them stacked already.
+        passes_columns: Gives its input's elements as they came, so that who stacks them may stand further down.
+    """
+
+    runtime: Runtime = "cursor"
+    one_to_one: bool = False
+    pure: bool = False
+    keyed: bool = False
+    moves_below_map: bool = False
+    live: bool = False
+    num_parallel_calls: int = 0
+    deterministic: bool | None = None
+    run_ahead: int = 0
+    collates: bool = False
+    passes_columns: bool = False

@@ -1,0 +1,140 @@
+"""Working ahead: a thread makes elements ready before they are asked for (`prefetch`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import perf_counter_ns
+
+from ...block import Block
+from ...cursor import Cursor, State, expect_list
+from ...memory.arena import Arena
+from ...memory.ledger import Lease, Share
+from ...options import AUTOTUNE
+from ..channel import Admission, Ready, Threads
+from ..meter import Meter
+
+__all__ = ["AheadCursor"]
+
+_MOST_AHEAD = 64
+
+
+class AheadCursor(Cursor):
+    """The input's elements, up to `num_elements` of them made ready by a thread."""
+
+    def __init__(self, input: Cursor, num_elements: int, share: Share, arena: Arena, meter: Meter) -> None:
+        self._input = input
+        self._capacity = 2 if num_elements == AUTOTUNE else num_elements
+        self._tuned = num_elements == AUTOTUNE
+        self._was_full = False
+        self._admission = Admission(share, arena)
+        self._meter = meter
+        self._ready: deque[Ready] = deque()
+        self._pulling: State = None
+        self._demand = 1
+        self._ended = False
+        self._threads = Threads("ahead")
+        meter.chosen["buffer_size"] = self._capacity
+
+    def _num_ready(self) -> int:
+        return sum(item.size - item.offset for item in self._ready)
+
+    def _work(self) -> None:
+        changed = self._threads.changed
+        while True:
+            with changed:
+                lease = self._admit()
+                while lease is None and not self._threads.stopped:
+                    changed.wait()
+                    lease = self._admit()
+                if self._threads.stopped or lease is None:
+                    if lease is not None:
+                        lease.release()
+                    return
+                self._pulling = self._input.state()
+                demand = min(self._demand, self._capacity)
+            item = Ready(self._pulling, 0, lease)
+            self._make(item, demand)
+            with changed:
+                if item.done:
+                    self._ready.append(item)
+                else:
+                    lease.release()
+                    self._ended = True
+                changed.notify_all()
+                if self._ended:
+                    return
+
+    def _admit(self) -> Lease | None:
+        if self._num_ready() >= self._capacity:
+            self._was_full = True
+            return None
+        return self._admission.try_admit(len(self._ready))
+
+    def _make(self, item: Ready, demand: int) -> None:
+        try:
+            item.block = self._input.pull(demand)
+            if item.block is not None:
+                item.size = item.block.size
+                self._admission.settle(item.lease, item.block)
+        except BaseException as error:
+            item.error, item.block = error, None
+            self._ended = True
+
+    def pull(self, n: int) -> Block | None:
+        changed = self._threads.changed
+        with changed:
+            self._demand = n
+            if not self._threads.count and not self._ended:
+                self._threads.start(self._work)
+            start = perf_counter_ns()
+            if not self._ready and not self._ended:
+                self._grow()
+            while not self._ready and not self._ended:
+                changed.wait()
+            self._meter.waiting_ns += perf_counter_ns() - start
+            if not self._ready:
+                return None
+            item = self._ready[0]
+            if item.error is not None:
+                self._ready.popleft()
+                raise item.error
+            block = item.take(n)
+            if item.empty:
+                self._ready.popleft()
+                item.lease.release()
+            changed.notify_all()
+            return block
+
+    def _grow(self) -> None:
+        """The consumer came to an empty buffer that had been full: a larger one would have helped."""
+        if self._tuned and self._was_full and self._capacity < _MOST_AHEAD:
+            self._capacity *= 2
+            self._was_full = False
+            self._meter.chosen["buffer_size"] = self._capacity
+
+    def lost(self, n: int) -> None:
+        with self._threads.changed:
+            self._input.lost(n)
+
+    def state(self) -> State:
+        with self._threads.changed:
+            if self._ready:
+                return [self._ready[0].before, self._ready[0].offset]
+            if not self._threads.count or self._ended:
+                return [self._input.state(), 0]
+            return [self._pulling if self._pulling is not None else self._input.state(), 0]
+
+    def restore(self, state: State) -> None:
+        before, offset = expect_list(state, 2)
+        self._input.restore(before)
+        self._input.skip(offset)
+
+    def skip(self, n: int) -> int:
+        return super().skip(n) if self._threads.count else self._input.skip(n)
+
+    def close(self) -> None:
+        self._threads.stop()
+        while self._ready:
+            self._ready.popleft().lease.release()
+        self._ended = True
+        self._input.close()

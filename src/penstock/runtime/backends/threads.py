@@ -1,0 +1,247 @@
+"""The thread backend: a function of blocks called in several threads (`num_parallel_calls`)."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter_ns
+
+from ...block import Block
+from ...cursor import Cursor, State, expect_list
+from ...memory.arena import Arena
+from ...memory.ledger import Share
+from ...plan.op import ElementFunction
+from ..channel import Admission, Ready, Threads
+from ..meter import Meter
+from .inline import count_failures
+from .tuner import ParallelismTuner
+
+__all__ = ["ParallelCursor"]
+
+_PIECE_NS = 1_000_000
+
+
+class ParallelCursor(Cursor):
+    """A one-to-one function of blocks, called in several threads.
+
+    Workers pull from the input themselves, one at a time, and give each piece a ticket in the order of pulling; ordered
+    delivery is by ticket. Pieces are sized so that a call takes about a millisecond: a cheap function is called on many
+    elements at a time, an expensive one on a single element. Threads start with the first pull.
+    """
+
+    def __init__(
+        self,
+        open_input: Callable[[], Cursor],
+        function: ElementFunction,
+        num_parallel_calls: int,
+        ordered: bool,
+        share: Share,
+        arena: Arena,
+        meter: Meter,
+    ) -> None:
+        self._open_input = open_input
+        self._input = open_input()
+        self._function = function
+        self._ordered = ordered
+        self._tuner = ParallelismTuner(num_parallel_calls, meter)
+        self._share = share
+        self._admission = Admission(share, arena)
+        self._meter = meter
+        self._tickets: deque[Ready] = deque()
+        self._place = 0
+        self._demand = 1
+        self._element_ns = 0
+        self._ended = False
+        # Held while pulling, so that tickets are given in the order of the input; taken before `changed`, never after.
+        self._pulling = threading.Lock()
+        self._threads = Threads("map")
+
+    # --- in the workers ---
+
+    def _work(self, number: int) -> None:
+        changed = self._threads.changed
+        while True:
+            with changed:
+                while not self._threads.stopped and not self._may_begin(number):
+                    changed.wait()
+                if self._threads.stopped:
+                    return
+            self._begin_and_call()
+
+    def _may_begin(self, number: int) -> bool:
+        return number < self._tuner.level and not self._ended and len(self._tickets) < 2 * self._tuner.level
+
+    def _begin_and_call(self) -> None:
+        with self._pulling:
+            begun = self._begin()
+        if begun is not None:
+            self._call(*begun)
+
+    def _begin(self) -> tuple[Ready, Block] | None:
+        """Pulls the next piece of the input and gives it its ticket."""
+        changed = self._threads.changed
+        with changed:
+            lease = None if self._ended or self._threads.stopped else self._admission.try_admit(len(self._tickets))
+            if lease is None:
+                if not self._ended and not self._threads.stopped:
+                    changed.wait(0.02)  # until the consumer has taken something, or memory came free elsewhere
+                return None
+        ticket = Ready(self._input.state(), self._place, lease)
+        try:
+            block = self._input.pull(self._piece())
+        except BaseException as error:
+            ticket.error, block = error, None
+        with changed:
+            if block is not None:
+                ticket.size = block.size
+                self._place += block.size
+            else:
+                self._ended = True
+            if block is not None or ticket.error is not None:
+                self._tickets.append(ticket)
+            else:
+                lease.release()
+            changed.notify_all()
+        return None if block is None else (ticket, block)
+
+    def _piece(self) -> int:
+        """How many elements a call should take: about a millisecond's worth, shared fairly among the workers."""
+        if not self._element_ns:
+            return 1
+        fair = -(-self._demand // max(1, self._tuner.level))
+        return max(1, min(fair, _PIECE_NS // self._element_ns))
+
+    def _call(self, ticket: Ready, block: Block) -> None:
+        start = perf_counter_ns()
+        result, error = None, None
+        try:
+            result = self._applied(block, ticket.place)
+            self._admission.settle(ticket.lease, result)
+        except BaseException as raised:
+            result, error = None, raised
+        elapsed = perf_counter_ns() - start
+        with self._threads.changed:
+            ticket.block, ticket.error = result, error
+            self._element_ns = (self._element_ns * 3 + elapsed // block.size) // 4 or 1
+            self._meter.worker_ns += elapsed
+            self._tuner.finished(block.size)
+            self._threads.changed.notify_all()
+
+    def _applied(self, block: Block, place: int) -> Block:
+        result = self._function(block, place)
+        if result.has_failures:
+            with self._pulling, self._threads.changed:
+                self._input.lost(count_failures(result) - count_failures(block))
+                self._ended = False  # an elastic take below may have made room
+        return result
+
+    # --- in the consumer ---
+
+    def pull(self, n: int) -> Block | None:
+        self._demand = n
+        if self._tuner.inline:
+            return self._pull_inline(n)
+        changed = self._threads.changed
+        with changed:
+            self._tuner.asked(starved=not self._is_ready())
+            while self._threads.count < self._tuner.level:
+                number = self._threads.count
+                self._threads.start(lambda: self._work(number))
+            start = perf_counter_ns()
+            while not self._is_ready() and not (self._ended and not self._tickets):
+                changed.wait()
+            self._meter.waiting_ns += perf_counter_ns() - start
+            return self._take(n)
+
+    def _is_ready(self) -> bool:
+        if self._ordered:
+            return bool(self._tickets) and self._tickets[0].done
+        return any(ticket.done for ticket in self._tickets)
+
+    def _take(self, n: int) -> Block | None:
+        if not self._tickets:
+            return None
+        ticket = self._tickets[0] if self._ordered else next(t for t in self._tickets if t.done)
+        if ticket.error is not None:
+            self._tickets.remove(ticket)
+            ticket.lease.release()
+            raise ticket.error
+        block = ticket.take(n)
+        if ticket.empty:
+            self._tickets.remove(ticket)
+            ticket.lease.release()
+        self._threads.changed.notify_all()
+        return block
+
+    def _pull_inline(self, n: int) -> Block | None:
+        """Calls in the consumer's own thread, while the tuner finds out what a call costs, or if calls are cheap."""
+        if self._tickets:
+            return self._take(n)
+        block = self._input.pull(n if self._element_ns else 1)
+        if block is None:
+            return None
+        start = perf_counter_ns()
+        result = self._applied(block, self._place)
+        elapsed = perf_counter_ns() - start
+        self._place += block.size
+        self._element_ns = elapsed // block.size or 1
+        self._tuner.called_inline(block.size, elapsed)
+        return result
+
+    def lost(self, n: int) -> None:
+        with self._pulling:
+            self._input.lost(n)
+            self._ended = False
+
+    def skip(self, n: int) -> int:
+        if self._threads.count or self._tickets:
+            return super().skip(n)
+        skipped = self._input.skip(n)
+        self._place += skipped
+        return skipped
+
+    # --- position ---
+
+    def state(self) -> State:
+        """[next input position, its place, pieces begun and not delivered yet].
+
+        Ordered, the first undelivered piece says all: what follows it is pulled again.
+        """
+        with self._pulling, self._threads.changed:
+            waiting = [[t.before, t.place, t.size, t.offset] for t in self._tickets if t.before is not None]
+            if self._ordered and waiting:
+                before, place, _, offset = waiting[0]
+                return [before, place, [], offset]
+            return [self._input.state(), self._place, waiting, 0]
+
+    def restore(self, state: State) -> None:
+        before, place, waiting, offset = expect_list(state, 4)
+        for piece in waiting:
+            self._redo(*expect_list(piece, 4))
+        self._input.restore(before)
+        self._place = place + self._input.skip(offset)
+
+    def _redo(self, before: State, place: int, size: int, offset: int) -> None:
+        """Makes a piece again that was begun but not delivered."""
+        input = self._open_input()
+        input.restore(before)
+        input.skip(offset)
+        place, left = place + offset, size - offset
+        while left:
+            here = input.state()
+            block = input.pull(left)
+            if block is None:
+                break
+            ticket = Ready(here, place, self._share.acquire(0))
+            ticket.size, ticket.block = block.size, self._function(block, place)
+            self._tickets.append(ticket)
+            place, left = place + block.size, left - block.size
+        input.close()
+
+    def close(self) -> None:
+        self._threads.stop()
+        while self._tickets:
+            self._tickets.popleft().lease.release()
+        self._ended = True
+        self._input.close()

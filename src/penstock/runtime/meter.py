@@ -1,0 +1,85 @@
+"""Meters: what each stage did, at the cost of two clock readings a pull."""
+
+from __future__ import annotations
+
+import dataclasses
+from time import perf_counter_ns
+
+from ..block import Block
+from ..cursor import Cursor, State
+from ..element import nbytes_of
+
+__all__ = ["Meter", "MeteredCursor"]
+
+
+@dataclasses.dataclass
+class Meter:
+    """Counts of one stage. Times are of its own work: what its inputs took is on their meters."""
+
+    name: str
+    num_elements: int = 0
+    num_bytes: int = 0
+    num_pulls: int = 0
+    num_failed: int = 0
+    elapsed_ns: int = 0
+    inputs_ns: int = 0
+    waiting_ns: int = 0
+    worker_ns: int = 0
+    chosen: dict[str, int | str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds of work, summed over threads."""
+        return max(0, self.elapsed_ns - self.inputs_ns - self.waiting_ns + self.worker_ns) / 1e9
+
+    @property
+    def waiting_s(self) -> float:
+        """Seconds in which the consumer waited for this stage's threads."""
+        return self.waiting_ns / 1e9
+
+
+class MeteredCursor(Cursor):
+    """Counts what passes; `consumer` is the meter of the stage that pulls, where it pulls in its own time."""
+
+    __slots__ = ("_consumer", "_cursor", "_meter")
+
+    def __init__(self, cursor: Cursor, meter: Meter, consumer: Meter | None) -> None:
+        self._cursor = cursor
+        self._meter = meter
+        self._consumer = consumer
+
+    def pull(self, n: int) -> Block | None:
+        start = perf_counter_ns()
+        try:
+            block = self._cursor.pull(n)
+        finally:
+            elapsed = perf_counter_ns() - start
+            meter = self._meter
+            meter.elapsed_ns += elapsed
+            if self._consumer is not None:
+                self._consumer.inputs_ns += elapsed
+        if block is not None:
+            meter.num_pulls += 1
+            meter.num_elements += block.size
+            if block.columns is not None:
+                for column in block.columns:
+                    meter.num_bytes += column.nbytes
+            else:
+                meter.num_bytes += nbytes_of(block.rows()[0]) * block.size
+        return block
+
+    def skip(self, n: int) -> int:
+        return self._cursor.skip(n)
+
+    def lost(self, n: int) -> None:
+        self._meter.num_failed += n
+        self._cursor.lost(n)
+
+    def state(self) -> State:
+        return self._cursor.state()
+
+    def restore(self, state: State) -> None:
+        self._cursor.restore(state)
+
+    def close(self) -> None:
+        self._cursor.close()

@@ -1,0 +1,210 @@
+"""Run: one pass over a dataset."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from ..cursor import Cursor, State
+from ..element import Failed, Structure
+from ..errors import StateError
+from ..memory.ledger import Ledger
+from ..plan.node import Node
+from .lower import Stages
+
+__all__ = ["Run"]
+
+# Elements that are delivered singly are still pulled in blocks, as long as a block takes no longer than this to make.
+_BLOCK_NS = 500_000
+_MOST_ELEMENTS = 128
+_MOST_BYTES = 1 << 20
+
+
+class Run:
+    """An iterator over one epoch of a dataset, with a memory budget and a position that can be saved.
+
+    Also a context manager. When an element's function raises, the error reaches the caller, and the next call of
+    `next()` goes on with the next element.
+    """
+
+    def __init__(
+        self,
+        written: Node,
+        optimize: Callable[[Node], Node] | None,
+        budget_bytes: int,
+        deterministic: bool,
+        epoch: int,
+        make_dataset: Callable[[Node], Any],
+        on_epoch: Callable[[int], None] = lambda epoch: None,
+    ) -> None:
+        self._written = written
+        self._optimize = optimize
+        self._deterministic = deterministic
+        self._make_dataset = make_dataset
+        self._on_epoch = on_epoch
+        self.epoch = epoch
+        self.ledger = Ledger(budget_bytes)
+        self._open(written)
+
+    def _open(self, written: Node) -> None:
+        plan = self._optimize(written) if self._optimize is not None else written
+        self.plan = plan
+        self._live = any(node.op.traits.live for node in plan.walk())
+        stages = self._stages = Stages(self.ledger, self._deterministic, self._optimize, self._make_dataset)
+        root = self._root = stages.open(plan, self.epoch)
+        self._rows: list[Any] = []
+        self._offset = 0
+        self._before: State = None
+        self._demand = 1
+        self._finished = False
+        self._closer = weakref.finalize(self, _close, root, stages)
+        self._closer.atexit = False  # threads are daemons; at exit there is nothing worth waiting for
+
+    def __iter__(self) -> Run:
+        return self
+
+    def __next__(self) -> Any:
+        if self._offset == len(self._rows):
+            self._pull()
+        row = self._rows[self._offset]
+        self._rows[self._offset] = None  # the caller's from now on
+        self._offset += 1
+        if type(row) is Failed:
+            raise row.error
+        return row
+
+    def _pull(self) -> None:
+        if not self._closer.alive or self._finished:
+            raise StopIteration
+        self._before = self._root.state() if self._demand > 1 else None
+        start = perf_counter_ns()
+        try:
+            block = self._root.pull(self._demand)
+        except BaseException:
+            self.close()
+            raise
+        if block is None:
+            self._finished = True
+            self._rows, self._offset = [], 0
+            self.close()
+            raise StopIteration
+        self._rows, self._offset = block.rows(), 0
+        if block._rows is not None and self._demand == 1:
+            self._hand_over(self._rows[0])
+        self._adapt(perf_counter_ns() - start, block.size, block.nbytes)
+
+    def _hand_over(self, row: Any) -> None:
+        """What the caller holds is the caller's: it leaves the ledger."""
+        if type(row) is not Failed:
+            self._stages.arena.hand_over(Structure.of(row).flatten(row))
+
+    def _adapt(self, elapsed_ns: int, size: int, nbytes: int) -> None:
+        """Asks for more at a time while elements are small and quick to make, for fewer when they are not."""
+        if self._live:
+            return
+        each = max(1, elapsed_ns // size)
+        fits = min(_BLOCK_NS // each, _MOST_BYTES // max(1, nbytes // size), _MOST_ELEMENTS)
+        self._demand = max(1, min(int(fits), self._demand * 2))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position after the last element delivered. Work in flight is not part of it: it will be redone."""
+        if self._finished:
+            position: State = "end"
+        elif self._offset == len(self._rows) or self._before is None:
+            position = [self._root.state(), 0]
+        else:
+            position = [self._before, self._offset]
+        return {
+            "version": 1,
+            "plan": _fingerprint(self._written),
+            "optimized": self._optimize is not None,
+            "epoch": self.epoch,
+            "seeds": [node.op.drawn for node in self._written.walk() if _is_unseeded(node)],  # type: ignore[attr-defined]
+            "position": position,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Moves to a saved position: what comes next is what came next then."""
+        _check_state(state, self._written, self._optimize is not None)
+        self.close()
+        self.epoch = state["epoch"]
+        self._on_epoch(self.epoch)
+        seeds = iter(state["seeds"])
+
+        def reseeded(node: Node) -> Node:
+            return node.with_op(dataclasses.replace(node.op, drawn=next(seeds))) if _is_unseeded(node) else node  # type: ignore[type-var]
+
+        self._written = self._written.transform(reseeded)
+        self._open(self._written)
+        if state["position"] == "end":
+            self._finished = True
+            return
+        below, offset = state["position"]
+        self._root.restore(below)
+        self._root.skip(offset)
+
+    def stats(self) -> dict[str, Any]:
+        """What each stage did so far: elements, bytes, busy and waiting seconds, and what was chosen for it."""
+        return {
+            "epoch": self.epoch,
+            "budget_bytes": self.ledger.budget_bytes,
+            "charged_bytes": self.ledger.charged_bytes,
+            "peak_bytes": self.ledger.peak_bytes,
+            "caller_bytes": self.ledger.caller_bytes,
+            "stages": [
+                {
+                    "name": meter.name,
+                    "elements": meter.num_elements,
+                    "bytes": meter.num_bytes,
+                    "failed": meter.num_failed,
+                    "busy_s": meter.busy_s,
+                    "waiting_s": meter.waiting_s,
+                    "chosen": dict(meter.chosen),
+                }
+                for meter in self._stages.meters.values()
+            ],
+        }
+
+    def close(self) -> None:
+        """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
+        self._closer()
+        self._rows, self._offset = [], 0
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def _close(root: Cursor, stages: Stages) -> None:
+    root.close()
+    stages.arena.close()
+
+
+def _is_unseeded(node: Node) -> bool:
+    return hasattr(node.op, "drawn") and node.op.seed is None  # type: ignore[attr-defined]
+
+
+def _fingerprint(node: Node) -> list[str]:
+    """The operators of a plan, one text each: enough to tell which one changed."""
+    return [node.op.describe() for node in node.walk()]
+
+
+def _check_state(state: Any, written: Node, optimized: bool) -> None:
+    if not isinstance(state, dict) or state.get("version") != 1:
+        raise StateError(f"expected what state_dict() returned, got {state!r:.80}")
+    was, now = state["plan"], _fingerprint(written)
+    for i, (a, b) in enumerate(zip(was, now, strict=False)):
+        if a != b:
+            raise StateError(f"the saved position is of another pipeline: operator {i} was {a} and is {b}")
+    if len(was) != len(now):
+        longer, which = (was, "had") if len(was) > len(now) else (now, "did not have")
+        raise StateError(f"the saved position is of another pipeline: it {which} {longer[min(len(was), len(now))]}")
+    if state["optimized"] != optimized:
+        raise StateError(
+            f"the saved position is of a run with optimize={state['optimized']}; this one has optimize={optimized}"
+        )

@@ -1,0 +1,364 @@
+"""Specs: what is known of a dataset's elements before it runs.
+
+A leaf's spec gives its dtype and shape (None for a dimension that may vary, or for a whole shape of unknown rank). A
+`Spec` is a nest of those and the number of elements. What follows a user's function is `UNSEEN` until the function has
+run once: penstock does not trace code, it looks at the first result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from .element import (
+    LEAF,
+    Ragged,
+    Sparse,
+    Structure,
+    dtype_of,
+    is_dataset,
+    normalize,
+    repr_nest,
+    shape_of,
+    string,
+)
+from .errors import BadType, SpecMismatch
+
+__all__ = [
+    "INFINITE",
+    "UNKNOWN",
+    "UNSEEN",
+    "DatasetSpec",
+    "NoneSpec",
+    "RaggedSpec",
+    "SparseSpec",
+    "Spec",
+    "TensorSpec",
+    "element_bytes",
+    "map_specs",
+    "merge",
+    "spec_of",
+]
+
+#: The cardinality of a dataset without end.
+INFINITE = -1
+#: The cardinality of a dataset whose length only a run can tell.
+UNKNOWN = -2
+
+Shape = tuple[int | None, ...]
+
+
+def _as_dtype(dtype: Any) -> np.dtype[Any]:
+    if dtype in (bytes, str):
+        return string
+    if hasattr(dtype, "as_numpy_dtype"):  # a tf.DType
+        dtype = dtype.as_numpy_dtype
+    result = np.dtype(dtype)
+    return string if result.kind in "USO" else result
+
+
+def _as_shape(shape: Any) -> Shape | None:
+    if shape is None:
+        return None
+    if isinstance(shape, (int, np.integer)):
+        return (int(shape),)
+    dims = tuple(None if n is None or (n == -1) else int(n) for n in shape)
+    if any(n is not None and n < 0 for n in dims):
+        raise SpecMismatch(f"expected dimensions >= 0 or None, got {tuple(shape)}")
+    return dims
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class TensorSpec:
+    """The dtype and shape of one array.
+
+    >>> TensorSpec((None, 3), "float32")
+    TensorSpec(shape=(None, 3), dtype=float32)
+    """
+
+    shape: Shape | None
+    dtype: np.dtype[Any]
+
+    def __init__(self, shape: Any = None, dtype: Any = np.float32) -> None:
+        object.__setattr__(self, "shape", _as_shape(shape))
+        object.__setattr__(self, "dtype", _as_dtype(dtype))
+
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of one such array, or None where that is not known."""
+        if self.shape is None or None in self.shape or self.dtype == string:
+            return None
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def holds(self, leaf: Any) -> bool:
+        """Whether `leaf` fits this spec."""
+        if isinstance(leaf, (Ragged, Sparse)) or leaf is None or is_dataset(leaf):
+            return False
+        return dtype_of(leaf) == self.dtype and shape_fits(self.shape, shape_of(leaf))
+
+    def with_shape(self, shape: Shape | None) -> TensorSpec:
+        return dataclasses.replace(self, shape=shape) if type(self) is not TensorSpec else TensorSpec(shape, self.dtype)
+
+    def __repr__(self) -> str:
+        name = "string" if self.dtype == string else self.dtype.name
+        return f"{type(self).__name__}(shape={self.shape}, dtype={name})"
+
+    def __str__(self) -> str:
+        name = "string" if self.dtype == string else self.dtype.name
+        dims = "?" if self.shape is None else "×".join("?" if n is None else str(n) for n in self.shape)
+        return f"{dims} {name}" if dims else name
+
+
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
+class RaggedSpec(TensorSpec):
+    """The dtype and shape of a `Ragged`; ragged dimensions are None."""
+
+    def __init__(self, shape: Any = None, dtype: Any = np.float32) -> None:
+        super().__init__(shape, dtype)
+
+    def holds(self, leaf: Any) -> bool:
+        return isinstance(leaf, Ragged) and leaf.dtype == self.dtype
+
+    def with_shape(self, shape: Shape | None) -> TensorSpec:
+        return RaggedSpec(shape, self.dtype)
+
+
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
+class SparseSpec(TensorSpec):
+    """The dtype and dense shape of a `Sparse`."""
+
+    def __init__(self, shape: Any = None, dtype: Any = np.float32) -> None:
+        super().__init__(shape, dtype)
+
+    def holds(self, leaf: Any) -> bool:
+        return isinstance(leaf, Sparse) and leaf.dtype == self.dtype and shape_fits(self.shape, leaf.shape)
+
+    def with_shape(self, shape: Shape | None) -> TensorSpec:
+        return SparseSpec(shape, self.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetSpec:
+    """A leaf that is itself a dataset, as `window` makes them."""
+
+    element_spec: Any
+    nbytes: None = None
+
+    def holds(self, leaf: Any) -> bool:
+        return is_dataset(leaf)
+
+    def __str__(self) -> str:
+        return f"Dataset[{describe(self.element_spec)}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class NoneSpec:
+    """A leaf that is None."""
+
+    nbytes: int = 0
+
+    def holds(self, leaf: Any) -> bool:
+        return leaf is None
+
+    def __str__(self) -> str:
+        return "None"
+
+
+class _Unseen:
+    """Stands for the element spec of a dataset whose function has not run yet."""
+
+    def __repr__(self) -> str:
+        return "UNSEEN"
+
+    __str__ = __repr__
+
+
+#: The element spec of what follows a user's function that has not run yet.
+UNSEEN = _Unseen()
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """What is known of a dataset: a nest of leaf specs (or `UNSEEN`), and how many elements there are."""
+
+    element: Any
+    cardinality: int = UNKNOWN
+
+    @property
+    def seen(self) -> bool:
+        return self.element is not UNSEEN
+
+    def with_cardinality(self, cardinality: int) -> Spec:
+        return Spec(self.element, cardinality)
+
+    def __str__(self) -> str:
+        count = {INFINITE: "infinite", UNKNOWN: "unknown"}.get(self.cardinality, f"{self.cardinality:,}")
+        return f"{count} of {describe(self.element)}"
+
+
+def shape_fits(expected: Shape | None, shape: Shape) -> bool:
+    """Whether a shape is one that `expected` allows."""
+    if expected is None or expected == shape:
+        return True
+    return len(expected) == len(shape) and all(
+        a is None or a == b for a, b in zip(expected, shape, strict=True)
+    )
+
+
+def leaf_spec(leaf: Any) -> Any:
+    """The spec of one leaf."""
+    if leaf is None:
+        return NoneSpec()
+    if isinstance(leaf, Ragged):
+        return RaggedSpec(leaf.shape, leaf.dtype)
+    if isinstance(leaf, Sparse):
+        return SparseSpec(leaf.shape, leaf.dtype)
+    if is_dataset(leaf):
+        return DatasetSpec(leaf.static_element_spec)
+    return TensorSpec(shape_of(leaf), dtype_of(leaf))
+
+
+def spec_of(element: Any) -> Any:
+    """The nest of leaf specs of one element."""
+    structure = Structure.of(element)
+    return structure.unflatten([leaf_spec(leaf) for leaf in structure.flatten(element)])
+
+
+def structure_of_spec(spec: Any) -> Structure:
+    """The structure of a nest of leaf specs."""
+    return _spec_nest(spec)[0]
+
+
+def _is_leaf_spec(value: Any) -> bool:
+    return isinstance(value, (TensorSpec, DatasetSpec, NoneSpec, _Unseen))
+
+
+def _spec_nest(spec: Any) -> tuple[Structure, list[Any]]:
+    """Structure and leaves of a nest of specs (a leaf spec is a dataclass, and must not be taken apart)."""
+    if _is_leaf_spec(spec):
+        return LEAF, [spec]
+    leaves: list[Any] = []
+
+    def hide(value: Any) -> Any:
+        if _is_leaf_spec(value):
+            leaves.append(value)
+            return b""
+        if isinstance(value, tuple):
+            parts = [hide(part) for part in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if isinstance(value, dict):
+            return type(value)((key, hide(part)) for key, part in value.items())
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.replace(
+                value, **{f.name: hide(getattr(value, f.name)) for f in dataclasses.fields(value)}
+            )
+        raise BadType(f"expected a nest of TensorSpec, got {type(value).__name__} {value!r}")
+
+    return Structure.of(hide(spec)), leaves
+
+
+def spec_leaves(spec: Any) -> list[Any]:
+    """The leaf specs of a nest."""
+    return _spec_nest(spec)[1]
+
+
+def map_specs(function: Any, spec: Any) -> Any:
+    """A nest of specs with `function` applied to each leaf; `UNSEEN` stays so."""
+    if spec is UNSEEN:
+        return UNSEEN
+    structure, leaves = _spec_nest(spec)
+    return structure.unflatten([function(leaf) for leaf in leaves])
+
+
+def describe(spec: Any) -> str:
+    """A nest of specs in few characters: `(3072 uint8, int64)`."""
+    if spec is UNSEEN:
+        return "?"
+    structure, leaves = _spec_nest(spec)
+    return repr_nest(structure.unflatten([str(leaf) for leaf in leaves])) if not structure.is_leaf else str(leaves[0])
+
+
+def element_bytes(spec: Any) -> int | None:
+    """Bytes of one element of this spec, or None where that is not known before running."""
+    if spec is UNSEEN:
+        return None
+    sizes = [leaf.nbytes for leaf in spec_leaves(spec)]
+    return None if None in sizes else sum(sizes)
+
+
+def merge(first: Any, second: Any) -> Any:
+    """The spec of elements that may be of either kind; raises `SpecMismatch` where structure or dtype differ."""
+    if first is UNSEEN or second is UNSEEN:
+        return UNSEEN
+    left, left_leaves = _spec_nest(first)
+    right, right_leaves = _spec_nest(second)
+    if left != right:
+        raise SpecMismatch(f"expected {describe(first)}, got {describe(second)}")
+    if left.kind is not None and left._key() == right._key() and left.keys != right.keys:
+        right_leaves = left.flatten(right.unflatten(range(right.num_leaves)))
+        right_leaves = [spec_leaves(second)[i] for i in right_leaves]
+    merged = [_merge_leaf(a, b, first, second) for a, b in zip(left_leaves, right_leaves, strict=True)]
+    return left.unflatten(merged)
+
+
+def _merge_leaf(a: Any, b: Any, first: Any, second: Any) -> Any:
+    if type(a) is not type(b):
+        raise SpecMismatch(f"expected {describe(first)}, got {describe(second)}")
+    if isinstance(a, DatasetSpec):
+        return DatasetSpec(merge(a.element_spec, b.element_spec))
+    if not isinstance(a, TensorSpec):
+        return a
+    if a.dtype != b.dtype:
+        raise SpecMismatch(f"expected {describe(first)}, got {describe(second)}: dtypes {a.dtype} and {b.dtype}")
+    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+        return a.with_shape(None)
+    return a.with_shape(tuple(m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)))
+
+
+def check_element(spec: Any, value: Any) -> Any:
+    """Normalizes `value` against a spec given by the user: converts leaves to its dtypes, refuses what does not fit."""
+    structure, specs = _spec_nest(spec)
+    if structure.is_leaf:
+        return _check_leaf(specs[0], value if not isinstance(value, (tuple, dict)) else list(value))
+    element = normalize(_as_structure(structure, value))
+    try:
+        leaves = structure.flatten(element)
+    except SpecMismatch as error:
+        raise SpecMismatch(f"{error}; the signature is {describe(spec)}") from None
+    return structure.unflatten([_check_leaf(s, leaf) for s, leaf in zip(specs, leaves, strict=True)])
+
+
+def _as_structure(structure: Structure, value: Any) -> Any:
+    """A list where the signature has a tuple is that tuple, as in tf.data."""
+    if structure.kind is tuple and isinstance(value, list) and len(value) == len(structure.children):
+        return tuple(_as_structure(child, part) for child, part in zip(structure.children, value, strict=True))
+    if structure.kind is tuple and type(value) is tuple and len(value) == len(structure.children):
+        return tuple(_as_structure(child, part) for child, part in zip(structure.children, value, strict=True))
+    return value
+
+
+def _check_leaf(spec: Any, value: Any) -> Any:
+    leaf = normalize(value)
+    if not isinstance(spec, TensorSpec) or isinstance(leaf, (Ragged, Sparse)):
+        if spec.holds(leaf):
+            return leaf
+        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))}")
+    if dtype_of(leaf) != spec.dtype:
+        leaf = _cast(leaf, spec)
+    if not spec.holds(leaf):
+        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))}")
+    return leaf
+
+
+def _cast(leaf: Any, spec: TensorSpec) -> Any:
+    """Converts where no value is lost (2 → float32, 2.0 → int64); refuses 2.7 for an integer, and numbers for text."""
+    if spec.dtype == string or dtype_of(leaf) == string or (dtype_of(leaf).kind == "b") != (spec.dtype.kind == "b"):
+        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = leaf.astype(spec.dtype)
+        lossless = spec.dtype.kind in "fc" or bool(np.all(cast == leaf))
+    if not lossless:
+        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))} with a value that {spec.dtype} cannot hold")
+    return cast

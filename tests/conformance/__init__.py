@@ -1,0 +1,1 @@
+"""Conformance: what penstock delivers, held against the real tf.data and against plain Python."""
