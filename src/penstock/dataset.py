@@ -111,7 +111,7 @@ class Dataset:
         self, memory: int | float | str | None = None, *, epoch: int | None = None, optimize: bool | None = None
     ) -> Run:
         """Opens one pass."""
-        from .optimize.driver import optimized
+        from .optimize import optimized
 
         options = self._options.merged(Options(memory=memory, optimize=optimize))
         chosen = DEFAULT_MEMORY_FRACTION if options.memory is None else options.memory

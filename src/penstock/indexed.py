@@ -20,6 +20,10 @@ class _Reader(Protocol):
     def read(self, index: Index) -> Block: ...
 
 
+class _Lease(Protocol):
+    def release(self) -> None: ...
+
+
 class IndexCursor(Cursor):
     """Reads a source in an order; its position is one integer.
 
@@ -27,12 +31,15 @@ class IndexCursor(Cursor):
     keyed operators, and `order` takes them on to source indices.
     """
 
-    __slots__ = ("_ahead", "_extended", "_numbering", "_order", "_place", "_reader")
+    __slots__ = ("_ahead", "_extended", "_lease", "_numbering", "_order", "_place", "_reader")
 
-    def __init__(self, reader: _Reader, order: Order, numbering: Order | None = None) -> None:
+    def __init__(
+        self, reader: _Reader, order: Order, numbering: Order | None = None, lease: _Lease | None = None
+    ) -> None:
         self._reader = reader
         self._order = order
         self._numbering = numbering
+        self._lease = lease  # of the bytes that the orders hold
         self._place = 0
         self._extended = 0
         self._ahead: np.ndarray | None = None
@@ -79,6 +86,8 @@ class IndexCursor(Cursor):
         self._extend(n)
 
     def _extend(self, n: int) -> None:
+        if not n:
+            return
         self._extended += n
         if self._numbering is None:
             self._order = self._order.extended(n)
@@ -97,8 +106,12 @@ class IndexCursor(Cursor):
 
     def restore(self, state: State) -> None:
         place, extended = (state, 0) if isinstance(state, int) else expect_list(state, 2)
-        self._extend(int(extended))
-        self._place = int(place)
+        self._extend(int(extended) - self._extended)
+        self._place, self._ahead = int(place), None
+
+    def close(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
 
     def __repr__(self) -> str:
         return f"IndexCursor({self._place} of {self._outer.length})"

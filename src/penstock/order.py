@@ -361,37 +361,38 @@ class WindowOrder(_DerivedOrder):
         super().__init__(inner)
         self._buffer_size = int(min(buffer_size, inner.length)) or 1
         self._key = key
-        self._start_over()
+        self._shuffler: WindowShuffler | None = None  # made when first asked: plans are compared without running
+        self._read = 0
 
-    def _start_over(self) -> None:
+    def _start_over(self) -> WindowShuffler:
         self._shuffler = WindowShuffler(self._buffer_size, self._key)
         self._read = 0
+        return self._shuffler
 
     def slice(self, start: int, stop: int) -> Index:
         stop = int(min(stop, self.length))
         if start >= stop:
             return slice(0, 0)
-        if start < self._shuffler.drawn:
-            self._start_over()
-        while self._shuffler.drawn < start:
-            self._draw(min(_CHUNK, start - self._shuffler.drawn))
+        shuffler = self._shuffler
+        if shuffler is None or start < shuffler.drawn:
+            shuffler = self._start_over()
+        while shuffler.drawn < start:
+            self._draw(shuffler, min(_CHUNK, start - shuffler.drawn))
         parts = []
-        while self._shuffler.drawn < stop:
-            parts.append(self._draw(min(_CHUNK, stop - self._shuffler.drawn)))
+        while shuffler.drawn < stop:
+            parts.append(self._draw(shuffler, min(_CHUNK, stop - shuffler.drawn)))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _draw(self, n: int) -> np.ndarray:
-        wanted = self._shuffler.wanted(n)
-        while wanted:
+    def _draw(self, shuffler: WindowShuffler, n: int) -> np.ndarray:
+        while wanted := shuffler.wanted(n):
             fresh = as_array(self.inner.slice(self._read, self._read + min(wanted, _CHUNK)))
             self._read += fresh.size
-            self._shuffler.feed(fresh)
+            shuffler.feed(fresh)
             if self._read >= self.inner.length:
-                self._shuffler.drain()
-            elif self._shuffler.wanted(n) >= _CHUNK:
-                self._shuffler.draw(0)  # moves what was fed into the slots, so that little lies around twice
-            wanted = self._shuffler.wanted(n)
-        return self._shuffler.draw(n)
+                shuffler.drain()
+            elif shuffler.wanted(n) >= _CHUNK:
+                shuffler.draw(0)  # moves what was fed into the slots, so that little lies around twice
+        return shuffler.draw(n)
 
     def at(self, places: np.ndarray) -> Any:
         raise TypeError("a window shuffle is sequential")

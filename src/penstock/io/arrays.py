@@ -83,6 +83,11 @@ class FromTensorSlices(Op):
     def open(self, context: Context) -> Cursor:
         return IndexCursor(self.reader(context), RangeOrder(self._size))
 
+    def block_kind(self) -> str | None:
+        if all(isinstance(column, np.ndarray) for column in self._columns):
+            return "a read-only view, no copy"
+        return None
+
     def describe(self) -> str:
         columns = ", ".join(_column_text(column) for column in self._columns)
         return f"from_tensor_slices({columns})"

@@ -90,6 +90,9 @@ class Range(Op):
     def open(self, context: Context) -> Cursor:
         return IndexCursor(self.reader(context), RangeOrder(self.num_elements))
 
+    def block_kind(self) -> str | None:
+        return "computed"
+
     def describe(self) -> str:
         parts = [f"{n:_}" for n in (self.start, self.stop, self.step)]
         return f"range({', '.join(parts[1:2] if (self.start, self.step) == (0, 1) else parts)})"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..block import Block, concat_blocks
-from ..cursor import Cursor, FeedCursor
+from ..cursor import Cursor, FeedCursor, UnaryCursor
 from ..element import Failed, Structure, repr_nest, shape_of
 from ..errors import BadType, SpecMismatch
 from ..plan.op import Context, Footprint, Op, argument
@@ -44,7 +44,9 @@ class Batch(Op):
     drop_remainder: bool = False
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
-    gather: bool = dataclasses.field(default=False, kw_only=True)
+    whole_blocks: str | None = dataclasses.field(default=None, kw_only=True)
+
+    internal = ("whole_blocks",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch_size", argument("batch_size", self.batch_size, at_least=1))
@@ -65,7 +67,12 @@ class Batch(Op):
         held = None if each is None else each * self.batch_size
         return Footprint(held, f"{self.batch_size:,} elements in one batch")
 
+    def taking_blocks(self, kind: str) -> Op | None:
+        return dataclasses.replace(self, whole_blocks=kind) if self.whole_blocks is None else None
+
     def open(self, context: Context) -> Cursor:
+        if self.whole_blocks is not None:
+            return _WholeBlockCursor(context.input(), self.batch_size, self.drop_remainder)
         return _BatchCursor(context, self.batch_size, self.drop_remainder)
 
 
@@ -111,8 +118,30 @@ class _BatchCursor(FeedCursor):
         return joined.as_element()
 
     def skip(self, n: int) -> int:
-        skipped = self.feed.skip(n * self._size)
-        return skipped // self._size if self._drop_remainder else -(-skipped // self._size)
+        return batched_cardinality(self.feed.skip(n * self._size), self._size, self._drop_remainder)
+
+
+class _WholeBlockCursor(UnaryCursor):
+    """Batches of a source that makes blocks as large as they are asked for: each is a batch as it comes."""
+
+    __slots__ = ("_drop_remainder", "_size")
+
+    def __init__(self, input: Cursor, size: int, drop_remainder: bool) -> None:
+        super().__init__(input)
+        self._size = size
+        self._drop_remainder = drop_remainder
+
+    def pull(self, n: int) -> Block | None:
+        batches = []
+        while len(batches) < n:
+            block = self.input.pull(self._size)
+            if block is None or (self._drop_remainder and block.size < self._size):
+                break
+            batches.append(block.as_element())
+        return Block.of_rows(batches, has_failures=False) if batches else None
+
+    def skip(self, n: int) -> int:
+        return batched_cardinality(self.input.skip(n * self._size), self._size, self._drop_remainder)
 
 
 def _unequal(blocks: list[Block]) -> SpecMismatch:

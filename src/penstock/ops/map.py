@@ -12,7 +12,8 @@ from ..block import Block, concat_blocks, stack_leaves
 from ..element import Failed, Structure, normalize
 from ..errors import PenstockError, SpecMismatch
 from ..options import AUTOTUNE
-from ..plan.op import Context, ElementFunction, Op, argument
+from ..plan.node import Node, Origin
+from ..plan.op import Context, ElementFunction, Op, argument, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
 from .calling import as_result, call, check_callable
@@ -49,6 +50,8 @@ class Map(Op):
     stateful: bool = dataclasses.field(default=False, kw_only=True)
     into_slot: bool = dataclasses.field(default=False, kw_only=True)
 
+    internal = ("into_slot",)
+
     def __post_init__(self) -> None:
         check_callable("map_func", self.map_func)
         check_parallel_calls(self, self.num_parallel_calls)
@@ -67,6 +70,20 @@ class Map(Op):
             deterministic=self.deterministic,
         )
 
+    def collating(self) -> Op | None:
+        if self.into_slot or self.vectorized or self.num_parallel_calls is not None:
+            return None
+        return dataclasses.replace(self, into_slot=True)
+
+    def merged_with(self, inner: Node) -> Op | None:
+        other = inner.op
+        if not isinstance(other, Map) or self.stateful or other.stateful:
+            return None
+        calls = (self.num_parallel_calls, self.deterministic, self.vectorized)
+        if calls != (other.num_parallel_calls, other.deterministic, other.vectorized):
+            return None
+        return dataclasses.replace(self, map_func=Composed(other.map_func, inner.origin, self.map_func))
+
     def element_function(self, context: Context) -> ElementFunction:
         if self.vectorized:
             return _VectorizedCall(self.map_func, context)
@@ -81,6 +98,26 @@ def check_parallel_calls(op: Any, value: Any) -> None:
     if number != AUTOTUNE:
         number = argument("num_parallel_calls", value, at_least=1)
     object.__setattr__(op, "num_parallel_calls", number)
+
+
+@dataclasses.dataclass(frozen=True)
+class Composed:
+    """One function after another, as two maps would call them."""
+
+    first: Callable[..., Any]
+    origin: Origin
+    then: Callable[..., Any]
+
+    def __call__(self, *parts: Any) -> Any:
+        try:
+            between = self.first(*parts)
+        except Exception as error:
+            error.add_note(f"in map({show(self.first)}) at {self.origin}")
+            raise
+        return call(self.then, between if isinstance(between, np.generic) else as_result(between))
+
+    def __str__(self) -> str:
+        return f"{show(self.first)} then {show(self.then)}"
 
 
 class _Call:

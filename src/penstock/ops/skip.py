@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..order import RangeOrder, SkipOrder
+from ..plan.node import Node
 from ..plan.op import Context, Op, OrderOf, argument
 from ..plan.traits import Traits
 from ..spec import Spec
@@ -47,9 +48,9 @@ class Skip(Op):
     def is_noop(self, spec: Spec) -> bool:
         return self.count == 0
 
-    def merged_with(self, inner: Op) -> Op | None:
-        if isinstance(inner, Skip) and min(self.count, inner.count) >= 0:
-            return Skip(self.count + inner.count)
+    def merged_with(self, inner: Node) -> Op | None:
+        if isinstance(inner.op, Skip) and min(self.count, inner.op.count) >= 0:
+            return Skip(self.count + inner.op.count)
         return None
 
     def bind_order(self, inner: OrderOf, length: int) -> OrderOf:

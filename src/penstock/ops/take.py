@@ -9,6 +9,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed
 from ..order import TakeOrder
+from ..plan.node import Node
 from ..plan.op import Context, Op, OrderOf, argument
 from ..plan.traits import Traits
 from ..spec import INFINITE, Spec
@@ -54,9 +55,10 @@ class Take(Op):
     def moved_below(self, op: Op) -> Op:
         return dataclasses.replace(self, elastic=True) if op.traits.runtime == "elementwise" else self
 
-    def merged_with(self, inner: Op) -> Op | None:
-        if isinstance(inner, Take) and not self.elastic and not inner.elastic and min(self.count, inner.count) >= 0:
-            return Take(min(self.count, inner.count))
+    def merged_with(self, inner: Node) -> Op | None:
+        other = inner.op
+        if isinstance(other, Take) and self.elastic == other.elastic and min(self.count, other.count) >= 0:
+            return Take(min(self.count, other.count), elastic=self.elastic)
         return None
 
     def bind_order(self, inner: OrderOf, length: int) -> OrderOf:

@@ -134,7 +134,7 @@ class Op:
         """Whether it gives its input as it is, for an input of this spec."""
         return False
 
-    def merged_with(self, inner: Op) -> Op | None:
+    def merged_with(self, inner: Node) -> Op | None:
         """One operator that does what this one on top of `inner` does, or None."""
         return None
 
@@ -145,6 +145,22 @@ class Op:
     def moved_below(self, op: Op) -> Op:
         """This order operator as it must be below `op` to mean what it meant above."""
         return self
+
+    def numbered(self) -> Op | None:
+        """This keyed operator, knowing elements by the numbers they carry; None if it does already."""
+        raise AssertionError(f"{type(self).__name__} is not keyed")
+
+    def block_kind(self) -> str | None:
+        """How this source makes a block of many elements at once, in words; None where it cannot without failures."""
+        return None
+
+    def taking_blocks(self, kind: str) -> Op | None:
+        """This operator, taking its input's blocks whole as they are made; None if it does already, or cannot."""
+        return None
+
+    def collating(self) -> Op | None:
+        """This operator, stacking what it makes as it makes it; None if it does already, or cannot."""
+        return None
 
     def needs_random_access(self, spec: Spec) -> bool:
         """Whether, as an order, it must reach any place of the order below at any time."""
@@ -163,7 +179,7 @@ class Op:
 def show(value: Any) -> str:
     """An argument in few characters."""
     if callable(value):
-        return getattr(value, "__qualname__", type(value).__name__).rsplit("<locals>.", 1)[-1].replace("<lambda>", "λ")
+        return getattr(value, "__qualname__", str(value)).rsplit("<locals>.", 1)[-1].replace("<lambda>", "λ")
     if isinstance(value, np.ndarray):
         return f"{'×'.join(map(str, value.shape))} {value.dtype}"
     text = f"{value:,}".replace(",", "_") if type(value) is int else repr(value)
