@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_S = 0.002
 SAMPLE_WITH_WORKERS_S = 0.02
 SHORTEST_S = 0.25
-ANSWER_WITHIN_S = 180.0
+ANSWER_WITHIN_S = 60.0
 T = TypeVar("T")
 Say = Callable[[str], None]
 

@@ -1,4 +1,12 @@
-"""penstock: input pipelines with tf.data's verbs on NumPy data, inside a memory budget."""
+"""penstock: input pipelines with tf.data's verbs on NumPy data, inside a memory budget.
+
+>>> import numpy as np, penstock as ps
+>>> ds = ps.Dataset.from_tensor_slices(np.arange(10)).shuffle(seed=1).batch(4)
+>>> sum(len(batch) for batch in ds.run(memory="64MB"))
+10
+"""
+
+from __future__ import annotations
 
 from . import errors
 from .dataset import Dataset
@@ -7,4 +15,29 @@ from .options import AUTOTUNE, Options
 from .runtime.run import Run
 from .spec import INFINITE, UNKNOWN, DatasetSpec, NoneSpec, RaggedSpec, SparseSpec, TensorSpec
 
+__all__ = [
+    "AUTOTUNE",
+    "INFINITE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN",
+    "UNKNOWN_CARDINALITY",
+    "Dataset",
+    "DatasetSpec",
+    "NoneSpec",
+    "Options",
+    "Ragged",
+    "RaggedSpec",
+    "Run",
+    "Sparse",
+    "SparseSpec",
+    "TensorSpec",
+    "__version__",
+    "errors",
+    "string",
+]
+
 __version__ = "0.1.0"
+
+# tf.data's names for the same numbers.
+INFINITE_CARDINALITY = INFINITE
+UNKNOWN_CARDINALITY = UNKNOWN

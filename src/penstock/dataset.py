@@ -6,15 +6,15 @@ method the signature and the documentation of the class. Nothing runs before `ru
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from .errors import PenstockError
+from .errors import BadType, PenstockError
 from .io.arrays import FromTensors, FromTensorSlices
 from .io.numbers import Counter, Random, Range
 from .memory.limits import available_bytes
+from .observe.explain import Explanation, explain
 from .ops.batch import Batch
 from .ops.map import Map
 from .ops.repeat import Repeat
@@ -22,50 +22,86 @@ from .ops.shard import Shard
 from .ops.shuffle import Shuffle
 from .ops.skip import Skip
 from .ops.take import Take
+from .optimize import optimized
 from .options import DEFAULT_MEMORY_FRACTION, Options, parse_memory
 from .plan.node import Node, caller_origin, located
 from .plan.op import Op
+terminal: Any = None
 from .runtime.run import Run
+from .runtime.seen import seen_spec
+from .spec import INFINITE
 
 __all__ = ["Dataset"]
-
-
-def _name_of(op: type[Op]) -> str:
-    return op.name.fget(op.__new__(op))  # type: ignore[attr-defined,no-any-return]
-
-
-def _documented(wrapper: Any, op: type[Op], first: str | None) -> Any:
-    """Gives a method the signature and documentation of its operator."""
-    parameters = [p for p in inspect.signature(op).parameters.values() if not _is_internal(op, p.name)]
-    if first is not None:
-        parameters.insert(0, inspect.Parameter(first, inspect.Parameter.POSITIONAL_OR_KEYWORD))
-    wrapper.__signature__ = inspect.Signature(parameters, return_annotation="Dataset")
-    wrapper.__doc__ = op.__doc__
-    wrapper.__name__ = _name_of(op)
-    wrapper.__qualname__ = f"Dataset.{wrapper.__name__}"
-    return wrapper
-
-
-def _is_internal(op: type[Op], name: str) -> bool:
-    return name in getattr(op, "internal", ())
 
 
 def method(op: type[Op]) -> Any:
     """A method that puts this operator on top of the dataset."""
 
     def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return Dataset._made(op, (self.node,), args, kwargs)
+        return _made(op, lambda: (op(*args, **kwargs), [self]), self._options)
 
-    return _documented(wrapper, op, "self")
+    return _documented(wrapper, op, op, ("self",))
 
 
 def source(op: type[Op]) -> Any:
     """A static method that makes a dataset from this source."""
 
     def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return Dataset._made(op, (), args, kwargs)
+        return _made(op, lambda: (op(*args, **kwargs), []))
 
-    return staticmethod(_documented(wrapper, op, None))
+    return staticmethod(_documented(wrapper, op, op, ()))
+
+
+def combination(op: Any) -> Any:
+    """A static method that puts this operator on several datasets; `op.of` tells which."""
+
+    def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
+        return _made(op, lambda: op.of(*args, **kwargs))
+
+    return staticmethod(_documented(wrapper, op, op.of, ()))
+
+
+def combination_method(op: Any) -> Any:
+    """Likewise a method: the dataset itself is the first one."""
+
+    def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
+        return _made(op, lambda: op.of(self, *args, **kwargs), self._options)
+
+    return _documented(wrapper, op, op.of, ())
+
+
+def _made(op: type[Op], make: Callable[[], tuple[Op, list[Any]]], options: Options | None = None) -> Dataset:
+    """The dataset of an operator on others; a mistake is told with the operator's name and the user's line."""
+    origin = caller_origin()
+    try:
+        made, inputs = make()
+        for dataset in inputs:
+            if not isinstance(dataset, Dataset):
+                raise BadType(f"expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
+        return Dataset(Node(made, tuple(dataset.node for dataset in inputs), origin), options)
+    except PenstockError as error:
+        raise located(error, _name_of(op), origin) from None
+    except TypeError as error:
+        if "argument" not in str(error) or type(error) is not TypeError:
+            raise
+        text = str(error).replace(f"{op.__name__}.__init__()", f"{_name_of(op)}()")
+        raise located(BadType(text), _name_of(op), origin) from None
+
+
+def _name_of(op: type[Op]) -> str:
+    return str(op.name.fget(op.__new__(op)))  # type: ignore[attr-defined]
+
+
+def _documented(wrapper: Any, op: type[Op], signature_of: Any, first: tuple[str, ...]) -> Any:
+    """Gives a method the signature and documentation of its operator."""
+    hidden = (*getattr(op, "internal", ()), "drawn")
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in first]
+    parameters += [p for p in inspect.signature(signature_of).parameters.values() if p.name not in hidden]
+    wrapper.__signature__ = inspect.Signature(parameters, return_annotation="Dataset")
+    wrapper.__doc__ = op.__doc__
+    wrapper.__name__ = _name_of(op)
+    wrapper.__qualname__ = f"Dataset.{wrapper.__name__}"
+    return wrapper
 
 
 class Dataset:
@@ -77,7 +113,7 @@ class Dataset:
     [array([0, 2, 4, 6]), array([ 8, 10])]
     """
 
-    __penstock_dataset__ = True
+    __penstock_dataset__: ClassVar[bool] = True
 
     def __init__(self, node: Node, options: Options | None = None) -> None:
         self.node = node
@@ -85,47 +121,164 @@ class Dataset:
         self._next_epoch = 0
         node.spec  # noqa: B018  a mistake is found here, at the user's line
 
-    @classmethod
-    def _made(cls, op: type[Op], inputs: tuple[Node, ...], args: Any, kwargs: Any) -> Dataset:
-        origin = caller_origin()
-        try:
-            return cls(Node(op(*args, **kwargs), inputs, origin))
-        except PenstockError as error:
-            raise located(error, _name_of(op), origin) from None
+    @staticmethod
+    def _made(op: Any, inputs: Any, args: Any, kwargs: Any) -> Dataset:
+        return _made(op, lambda: (op(*args, **kwargs), [Dataset(n) for n in inputs]))
 
+    # Sources.
     from_tensor_slices = source(FromTensorSlices)
     from_tensors = source(FromTensors)
     range = source(Range)
     counter = source(Counter)
     random = source(Random)
 
+    # Each element.
     map = method(Map)
-    batch = method(Batch)
+
+    # Which elements, and in which order.
+    shuffle = method(Shuffle)
+    repeat = method(Repeat)
     take = method(Take)
     skip = method(Skip)
     shard = method(Shard)
-    repeat = method(Repeat)
-    shuffle = method(Shuffle)
+
+    # Elements into batches and windows, and out of them.
+    batch = method(Batch)
+
+    # Datasets into one.
+
+    # When and where.
+
+    @staticmethod
+    def list_files(
+        file_pattern: Any, shuffle: bool | None = None, seed: int | None = None, name: str | None = None
+    ) -> Dataset:
+        """The names of files that match a pattern, or one of several; shuffled unless `shuffle` is False.
+
+        Args:
+            file_pattern: A glob pattern, or a list of them.
+            shuffle: Whether the names come in random order, another one each time. True unless given.
+            seed: The same seed gives the same orders.
+        """
+        files = _made(ListFiles, lambda: (ListFiles(file_pattern), []))
+        return files.shuffle(seed=seed) if shuffle or shuffle is None else files
+
+    def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
+        """What a function makes of this dataset; for operators of your own in a chain of calls."""
+        result = transformation_func(self)
+        if not isinstance(result, Dataset):
+            origin = caller_origin()
+            raise located(BadType(f"expected a dataset back, got {type(result).__name__}"), "apply", origin)
+        return result
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None) -> Any:
+        """Folds all elements into one value: `reduce_func(state, element)` gives the next state.
+
+        >>> import numpy as np, penstock as ps
+        >>> ps.Dataset.range(5).reduce(np.int64(0), lambda state, x: state + x)
+        np.int64(10)
+        """
+        return self._ended("reduce", lambda run: terminal.reduce(run, initial_state, reduce_func))
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """The only element; an error if there are none or more."""
+        return self._ended("get_single_element", terminal.single_element)
+
+    def _ended(self, name: str, consume: Callable[[Run], Any]) -> Any:
+        origin = caller_origin()
+        with self.run() as run:
+            try:
+                return consume(run)
+            except PenstockError as error:
+                raise located(error, name, origin) from None
+
+    def as_numpy_iterator(self) -> Iterator[Any]:
+        """An iterator over the elements, which are NumPy values anyhow."""
+        return iter(self.run())
+
+    def cardinality(self) -> int:
+        """How many elements there are, or `INFINITE`, or `UNKNOWN` where only a run can tell."""
+        return self.node.spec.cardinality
+
+    def __len__(self) -> int:
+        count = self.cardinality()
+        if count < 0:
+            why = "it is infinite" if count == INFINITE else "only a run can tell"
+            raise TypeError(f"this dataset has no length: {why}")
+        return count
+
+    def __bool__(self) -> bool:
+        return True  # as tf.data: a dataset is not a container
+
+    @property
+    def static_element_spec(self) -> Any:
+        """What is known of the elements without calling anything."""
+        return self.node.spec.element
+
+    @property
+    def element_spec(self) -> Any:
+        """Structure, dtypes and shapes of the elements.
+
+        What follows a user's function is found by running the pipeline for its first element, once.
+        """
+        return seen_spec(self.node, _first_element).element
+
+    def options(self) -> Options:
+        """The options fixed on this dataset."""
+        return self._options
+
+    def with_options(self, options: Options, name: str | None = None) -> Dataset:
+        """This dataset with options fixed on it; later ones win."""
+        if not isinstance(options, Options):
+            origin = caller_origin()
+            raise located(BadType(f"expected Options, got {type(options).__name__}"), "with_options", origin)
+        return Dataset(self.node, self._options.merged(options))
 
     def run(
         self, memory: int | float | str | None = None, *, epoch: int | None = None, optimize: bool | None = None
     ) -> Run:
-        """Opens one pass."""
-        from .optimize import optimized
+        """Opens one pass over the dataset: an iterator that holds no more than `memory`.
 
+        Args:
+            memory: The budget: bytes, `"512MB"`, `"2GiB"`, or a fraction of what this process may use.
+            epoch: Which epoch this is: it decides the order of shuffles and the numbers of `random_map`. Default: the
+                one after the last run of this dataset.
+            optimize: Whether the rules may rewrite the plan; results are the same.
+        """
         options = self._options.merged(Options(memory=memory, optimize=optimize))
-        chosen = DEFAULT_MEMORY_FRACTION if options.memory is None else options.memory
         if epoch is None:
             epoch = self._next_epoch
-        self._next_epoch = epoch + 1
+        self._set_epoch(epoch)
         return Run(
             self.node,
             None if options.optimize is False else optimized,
-            parse_memory(chosen, available_bytes()),
+            _budget_bytes(options),
             options.deterministic is not False,
             epoch,
             Dataset,
+            self._set_epoch,
         )
 
+    def _set_epoch(self, epoch: int) -> None:
+        self._next_epoch = epoch + 1
+
+    def explain(self, memory: int | float | str | None = None) -> Explanation:
+        """What a run would do: the plan as written, each rewrite and why, the plan that runs, and what it holds."""
+        options = self._options.merged(Options(memory=memory))
+        return explain(self.node, _budget_bytes(options), options.optimize is not False)
+
     def __iter__(self) -> Iterator[Any]:
-        return self.run()
+        return iter(self.run())
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.node.op.describe()}: {self.node.spec}>"
+
+
+def _first_element(node: Node) -> Any:
+    with Run(node, optimized, _budget_bytes(Options()), True, 0, Dataset) as run:
+        return next(run)
+
+
+def _budget_bytes(options: Options) -> int:
+    memory = DEFAULT_MEMORY_FRACTION if options.memory is None else options.memory
+    return parse_memory(memory, available_bytes())

@@ -1,0 +1,109 @@
+"""read: a random-access source in an order. The optimizer makes it; users do not write it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ..cursor import Cursor
+from ..indexed import IndexCursor
+from ..order import Order, RangeOrder
+from ..plan.op import Context, Footprint, Op, OrderOf
+from ..plan.traits import Traits
+from ..spec import INFINITE, Spec
+
+__all__ = ["Read"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Read(Op):
+    """Reads a source in the order that some order operators, written above it, make of it.
+
+    Args:
+        source: The source.
+        orders: Order operators, the one next to the source first.
+        numbered_at: Keyed operators above know an element by its place after this many of the orders.
+
+    Memory: what the orders hold: 8 bytes a slot for a window shuffle, else nothing.
+    State: one integer.
+    """
+
+    source: Op
+    orders: tuple[Op, ...] = ()
+    numbered_at: int | None = None
+
+    @classmethod
+    def of(cls, source: Op) -> Read:
+        """A source as a Read; one that is a Read already stays so."""
+        return source if isinstance(source, Read) else cls(source)
+
+    def _spec_after(self, count: int) -> Spec:
+        spec = self.source.spec([])
+        for op in self.orders[:count]:
+            spec = op.spec([spec])
+        return spec
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return self._spec_after(len(self.orders))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="source")
+
+    def with_order(self, op: Op) -> Read:
+        """This source read in the order that `op` makes of the present one."""
+        return dataclasses.replace(self, orders=(*self.orders, op))
+
+    def numbered(self) -> Read:
+        """This source with its elements numbered in the present order."""
+        return dataclasses.replace(self, numbered_at=len(self.orders))
+
+    def _bound(self, start: int, stop: int) -> OrderOf:
+        """The order that operators start to stop make, on places of what is below them."""
+        below = self._spec_after(start).cardinality
+        length = float("inf") if below == INFINITE else below
+
+        def identity(epoch: int) -> Order:
+            return RangeOrder(length)
+
+        bound: OrderOf = identity
+        for i in range(start, stop):
+            bound = self.orders[i].bind_order(bound, self._spec_after(i).cardinality)
+        return bound
+
+    def order(self, epoch: int) -> Order:
+        """The source indices of an epoch, up to the place where elements are numbered."""
+        return self._bound(0, len(self.orders) if self.numbered_at is None else self.numbered_at)(epoch)
+
+    def numbering(self, epoch: int) -> Order | None:
+        """The order above the place where elements are numbered."""
+        return None if self.numbered_at is None else self._bound(self.numbered_at, len(self.orders))(epoch)
+
+    @property
+    def is_random_access(self) -> bool:
+        """Whether any place can be reached at any time: a full shuffle may be put on top."""
+        upper = self.numbering(0)
+        return self.order(0).random_access and (upper is None or upper.random_access)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether neighbours in the order are neighbours in the source, so that blocks can be views."""
+        return self.numbered_at is None and isinstance(self.order(0).slice(0, 2), slice)
+
+    def block_kind(self) -> str | None:
+        kind = self.source.block_kind()
+        return kind if kind is None or self.is_contiguous else "one gather each"
+
+    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+        upper = self.numbering(0)
+        held = self.order(0).held_bytes + (0 if upper is None else upper.held_bytes)
+        return Footprint(held, "8 bytes for each slot of a shuffle window" if held else "indices are computed")
+
+    def open(self, context: Context) -> Cursor:
+        order, numbering = self.order(context.epoch), self.numbering(context.epoch)
+        held = order.held_bytes + (0 if numbering is None else numbering.held_bytes)
+        return IndexCursor(self.source.reader(context), order, numbering, context.share.acquire(held))
+
+    def describe(self) -> str:
+        orders = "".join(f".{op.describe()}" for op in self.orders)
+        return f"read {self.source.describe()}{f' in order {orders}' if orders else ''}"
