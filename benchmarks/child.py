@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import sys
 import time
 from typing import Any
@@ -47,14 +48,14 @@ class Seat:
         assert self.epoch is not None
         gc.collect()
         rows = 0
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), cpu_seconds()
         for _ in range(count):
             rows += self.workload.consume(self.epoch())
-        seconds = time.perf_counter() - start
+        seconds, cpu_s = time.perf_counter() - start, cpu_seconds() - cpu_start
         expected = count * self.rows
         if rows != expected:
             raise ValueError(f"{count} epoch(s) should deliver {expected} rows, but delivered {rows}")
-        return {"seconds": seconds, "rows": rows}
+        return {"seconds": seconds, "cpu_s": cpu_s, "rows": rows}
 
     def first(self) -> dict[str, Any]:
         """Time from nothing to the first batch, the building of the pipeline included."""
@@ -64,6 +65,12 @@ class Seat:
         self.epoch = self.contender.build(self.data)
         first_batch(self.epoch())
         return {"seconds": time.perf_counter() - start}
+
+
+def cpu_seconds() -> float:
+    """CPU time of all threads of this process and of the workers that it has waited for."""
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + workers.ru_utime + workers.ru_stime
 
 
 def main() -> None:

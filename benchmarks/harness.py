@@ -60,11 +60,17 @@ QUICK = Effort(rounds=3, contender_s=0.8, fewest=1, imports=3)
 
 @dataclass
 class Outcome:
-    """What one contender reached. `value` is rows/s for rates, seconds for all else."""
+    """What one contender reached. `value` is rows/s for rates, seconds for all else.
+
+    `cpu_value` is rows per second of CPU time over all its threads and workers. It hardly feels a busy machine,
+    and it says what the pipeline takes from the training step that shares the cores.
+    """
 
     contender: Contender
     samples: list[float] = field(default_factory=list)
+    cpu_samples: list[float] = field(default_factory=list)
     value: float | None = None
+    cpu_value: float | None = None
     extra_bytes: int | None = None
     error: str | None = None
 
@@ -229,6 +235,7 @@ def race(workload: Workload, lanes: list[tuple[Child, Outcome]], effort: Effort,
     for _, outcome, _, _ in plan:
         if outcome.error is None and workload.metric == "rate":
             outcome.value = statistics.median(outcome.samples)
+            outcome.cpu_value = statistics.median(outcome.cpu_samples)
 
 
 def warm_up_rate(child: Child, outcome: Outcome, effort: Effort) -> tuple[int, int]:
@@ -247,6 +254,7 @@ def warm_up_rate(child: Child, outcome: Outcome, effort: Effort) -> tuple[int, i
 def measure_rate(child: Child, outcome: Outcome, count: int) -> None:
     answer = child.ask("epochs", count=count)
     outcome.samples.append(answer["rows"] / answer["seconds"])
+    outcome.cpu_samples.append(answer["rows"] / max(answer["cpu_s"], 1e-9))
     child.look()  # a pipeline that grows from epoch to epoch shows here
     outcome.extra_bytes = child.peak_bytes - child.baseline_bytes
 

@@ -41,7 +41,7 @@ def show(console: Console, report: Report) -> None:
 def headings(workload: Workload) -> Row:
     first = workload.contenders[0].name
     if workload.metric == "rate":
-        return ("contender", "rows/s", f"{first} is", "of limit", "extra memory")
+        return ("contender", "rows/s", f"{first} is", "of limit", "rows/CPU s", "of limit", "extra memory")
     if workload.metric == "first batch":
         return ("contender", "first batch", "later ones", "extra memory")
     return ("contender", "seconds")
@@ -58,8 +58,10 @@ def contender_rows(report: Report) -> list[Row]:
         elif report.workload.metric == "rate":
             compared = outcome is not first and first.value is not None
             versus = f"{(first.value or 0.0) / outcome.value:.3g}x as fast" if compared else ""
-            share = f"{outcome.value / limit.value:.2g}" if limit and limit.value else ""
-            cells = [f"{outcome.value:,.0f}", versus, share, megabytes(outcome.extra_bytes)]
+            share = _share(outcome.value, limit and limit.value)
+            cpu_share = _share(outcome.cpu_value, limit and limit.cpu_value)
+            cpu = f"{outcome.cpu_value:,.0f}"
+            cells = [f"{outcome.value:,.0f}", versus, share, cpu, cpu_share, megabytes(outcome.extra_bytes)]
         elif report.workload.metric == "first batch":
             later = f"{min(outcome.samples) * 1e3:,.1f} ms" if outcome.samples else ""
             cells = [f"{outcome.value * 1e3:,.1f} ms", later, megabytes(outcome.extra_bytes)]
@@ -67,6 +69,10 @@ def contender_rows(report: Report) -> list[Row]:
             cells = [f"{outcome.value:.3f}"]
         rows.append((outcome.contender.name, *cells))
     return rows
+
+
+def _share(value: float | None, limit: float | None) -> str:
+    return f"{value / limit:.2g}" if value and limit else ""
 
 
 def target_rows(report: Report) -> list[tuple[str, str, str]]:
@@ -120,6 +126,8 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "family": outcome.contender.family,
         "value": outcome.value,
         "samples": outcome.samples,
+        "cpu_value": outcome.cpu_value,
+        "cpu_samples": outcome.cpu_samples,
         "extra_bytes": outcome.extra_bytes,
         "error": outcome.error,
     }

@@ -1,4 +1,4 @@
-// The kernels: plain functions over int64 buffers that the caller owns.
+// The kernels: plain functions over buffers that the caller owns.
 //
 // They hold no state, take no lock, start no thread and allocate nothing; module.cpp calls them without the GIL.
 // A bad argument throws std::invalid_argument (ValueError in Python) or std::out_of_range (IndexError), with the
@@ -24,5 +24,9 @@ struct WindowProgress {
 WindowProgress window_shuffle(std::int64_t* slots, std::size_t num_slots, std::size_t filled,
                               const std::int64_t* incoming, std::size_t num_incoming, bool draining,
                               std::uint64_t key, std::uint64_t step, std::int64_t* out, std::size_t num_out);
+
+// gather.cpp: rows of `row_bytes` bytes each, picked by index.
+void gather(const std::uint8_t* rows, std::size_t num_rows, std::size_t row_bytes, const std::int64_t* index,
+            std::uint8_t* out, std::size_t num_out);
 
 }  // namespace penstock

@@ -20,6 +20,9 @@ namespace {
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MutableIndices = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using MutableRows = nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
 // Any Python or NumPy integer. A number that does not fit is a ValueError that shows it; left to nanobind it would be
 // a TypeError about overloads.
 template <typename T>
@@ -107,6 +110,17 @@ std::tuple<std::size_t, std::size_t, std::size_t> window_shuffle(MutableIndices 
   return {progress.consumed, progress.produced, progress.filled};
 }
 
+void gather(Rows rows, Indices index, MutableRows out) {
+  require_aligned("index", index);
+  if (rows.shape(1) != out.shape(1) || index.size() != out.shape(0)) {
+    throw std::invalid_argument("out must have one row of " + std::to_string(rows.shape(1)) + " bytes for each of the " +
+                                std::to_string(index.size()) + " indices, got " + std::to_string(out.shape(0)) +
+                                " rows of " + std::to_string(out.shape(1)));
+  }
+  const nb::gil_scoped_release no_gil;
+  penstock::gather(rows.data(), rows.shape(0), rows.shape(1), index.data(), out.data(), out.shape(0));
+}
+
 }  // namespace
 
 // The documentation of these functions is in src/penstock/_native.pyi.
@@ -120,4 +134,6 @@ NB_MODULE(_native, m) {
         "key"_a, "step"_a, "out"_a.noconvert(),
         nb::sig("def window_shuffle(slots: NDArray[int64], filled: int, incoming: NDArray[int64], draining: bool, "
                 "key: int, step: int, out: NDArray[int64]) -> tuple[int, int, int]"));
+  m.def("gather", &gather, "rows"_a.noconvert(), "index"_a.noconvert(), "out"_a.noconvert(),
+        nb::sig("def gather(rows: NDArray[uint8], index: NDArray[int64], out: NDArray[uint8]) -> None"));
 }

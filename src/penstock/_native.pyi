@@ -1,7 +1,7 @@
 """Kernels over buffers, written in C++ (see `native/`): no state, no threads, no policy.
 
-All arrays are one-dimensional, C-contiguous, of dtype int64 and in the machine's byte order; anything else
-is a `TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL and
+Arrays of numbers are one-dimensional and int64, tables of rows two-dimensional and uint8 (their bytes); all are
+C-contiguous and in the machine's byte order; anything else is a `TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL and
 allocate nothing. What they compute depends on their arguments alone, on every machine, and is part of the
 meaning of a saved state.
 """
@@ -67,4 +67,12 @@ def window_shuffle(
     Raises:
         ValueError: `slots` is empty, a number is out of its range, or arrays share memory.
             Nothing is changed.
+    """
+
+def gather(rows: NDArray[np.uint8], index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+    """Writes `out[i] = rows[index[i]]`, rows being the bytes of a table's rows.
+
+    Raises:
+        ValueError: The shapes do not fit.
+        IndexError: An index names no row. `out` is untouched.
     """

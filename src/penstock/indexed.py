@@ -14,6 +14,7 @@ __all__ = ["IndexCursor"]
 
 # Orders are asked for this many places at once: small pulls then cost a slice, not a kernel call.
 _AHEAD = 4096
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class _Reader(Protocol):
@@ -31,7 +32,7 @@ class IndexCursor(Cursor):
     keyed operators, and `order` takes them on to source indices.
     """
 
-    __slots__ = ("_ahead", "_extended", "_lease", "_numbering", "_order", "_place", "_reader")
+    __slots__ = ("_ahead", "_ahead_at", "_extended", "_lease", "_numbering", "_order", "_place", "_reader")
 
     def __init__(
         self, reader: _Reader, order: Order, numbering: Order | None = None, lease: _Lease | None = None
@@ -42,14 +43,21 @@ class IndexCursor(Cursor):
         self._lease = lease  # of the bytes that the orders hold
         self._place = 0
         self._extended = 0
-        self._ahead: np.ndarray | None = None
+        self._forget_ahead()
 
     @property
     def _outer(self) -> Order:
         return self._order if self._numbering is None else self._numbering
 
     def pull(self, n: int) -> Block | None:
-        index = self._next_index(n)
+        at = self._ahead_at
+        ready = self._ahead[at : at + n]
+        if ready.size == n:
+            self._ahead_at = at + n
+            self._place += n
+            index: Index | None = ready
+        else:
+            index = self._refill(n)
         if index is None:
             return None
         if self._numbering is None:
@@ -59,27 +67,20 @@ class IndexCursor(Cursor):
         block.positions = places
         return block
 
-    def _next_index(self, n: int) -> Index | None:
-        ready = self._ahead
-        if ready is not None and ready.size >= n:
-            self._ahead = ready[n:]
-            self._place += n
-            return ready[:n]
+    def _refill(self, n: int) -> Index | None:
+        """The next n indices where fewer lie ready, with some more laid ready for the next time."""
         # What lies ready is never asked for again: going back would make a window shuffle start over.
-        start = self._place + (0 if ready is None else ready.size)
-        missing = n - (start - self._place)
-        index = self._outer.slice(start, start + max(missing, _AHEAD))
-        if isinstance(index, slice) and start == self._place:
-            self._ahead = None
+        ready = self._ahead[self._ahead_at :]
+        start = self._place + ready.size
+        index = self._outer.slice(start, start + max(n - ready.size, _AHEAD))
+        if isinstance(index, slice) and not ready.size:
             count = min(n, index.stop - index.start)
             self._place += count
             return slice(index.start, index.start + count) if count else None
-        fresh = as_array(index)
-        joined = fresh if ready is None or not ready.size else np.concatenate([ready, fresh])
-        self._ahead = joined[n:]
-        joined = joined[:n]
-        self._place += joined.size
-        return joined if joined.size else None
+        joined = np.concatenate([ready, as_array(index)]) if ready.size else as_array(index)
+        self._ahead, self._ahead_at = joined, min(n, joined.size)
+        self._place += self._ahead_at
+        return joined[:n] if joined.size else None
 
     def lost(self, n: int) -> None:
         """n elements failed further down: an elastic take makes room for as many others."""
@@ -93,12 +94,19 @@ class IndexCursor(Cursor):
             self._order = self._order.extended(n)
         else:
             self._numbering = self._numbering.extended(n)
-        self._ahead = None
+        self._forget_ahead()
+
+    def _forget_ahead(self) -> None:
+        self._ahead = _NOTHING
+        self._ahead_at = 0
 
     def skip(self, n: int) -> int:
         skipped = int(max(0, min(n, self._outer.length - self._place)))
         self._place += skipped
-        self._ahead = None if self._ahead is None or skipped > self._ahead.size else self._ahead[skipped:]
+        if self._ahead_at + skipped <= self._ahead.size:
+            self._ahead_at += skipped
+        else:
+            self._forget_ahead()
         return skipped
 
     def state(self) -> State:
@@ -107,7 +115,8 @@ class IndexCursor(Cursor):
     def restore(self, state: State) -> None:
         place, extended = (state, 0) if isinstance(state, int) else expect_list(state, 2)
         self._extend(int(extended) - self._extended)
-        self._place, self._ahead = int(place), None
+        self._place = int(place)
+        self._forget_ahead()
 
     def close(self) -> None:
         if self._lease is not None:

@@ -7,11 +7,13 @@ are wrapped, and lazily read ones (h5py, zarr: a `shape`, a `dtype` and slicing)
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import _native
 from ..block import Block
 from ..cursor import Cursor
 from ..element import (
@@ -31,6 +33,8 @@ from ..plan.traits import Traits
 from ..spec import Spec, TensorSpec, spec_of
 
 __all__ = ["FromTensorSlices", "FromTensors"]
+
+_NATIVE_ROW_BYTES = 512
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -152,29 +156,43 @@ class _ColumnReader:
 
     def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
         self._structure = structure
-        self._plain = [_plain_view(column) for column in columns]
         self._columns = columns
         self._arena = context.arena
         self._by_rows = any(isinstance(column, Ragged) for column in columns)
+        self._reads = [] if self._by_rows else [self._read_of(column) for column in columns]
 
     def read(self, index: Index) -> Block:
         size = index.stop - index.start if isinstance(index, slice) else index.size
         if self._by_rows:
             return self._rows(index)
-        columns = [
-            _encoded(plain[index] if isinstance(index, slice) else self._gather(plain, index))
-            if plain is not None
-            else _read_lazy(column, index)
-            for plain, column in zip(self._plain, self._columns, strict=True)
-        ]
-        return Block.of_columns(self._structure, columns, size)
+        return Block.of_columns(self._structure, [read(index) for read in self._reads], size)
 
-    def _gather(self, column: np.ndarray, index: np.ndarray) -> np.ndarray:
-        if column.dtype.kind in "OUS":
-            return column[index]
-        slot = self._arena.empty((index.size, *column.shape[1:]), column.dtype)
-        # clip: the indices are ours and in range, and any other mode makes take() go through a copy.
-        return np.take(column, index, axis=0, out=slot, mode="clip")
+    def _read_of(self, column: Any) -> Callable[[Index], np.ndarray]:
+        """How rows of one column are read."""
+        if not isinstance(column, np.ndarray):
+            return lambda index: _read_lazy(column, index)
+        plain = column.view(np.ndarray)  # a memmap's own slicing is slow
+        plain.flags.writeable = False
+        if plain.dtype.kind in "OUS":
+            return lambda index: _encoded(plain[index])
+        gather = self._gather_of(plain)
+        return lambda index: plain[index] if isinstance(index, slice) else gather(index)
+
+    def _gather_of(self, column: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """How scattered rows of a plain column are brought into a slot."""
+        empty, shape, dtype = self._arena.empty, column.shape[1:], column.dtype
+        row_bytes = column.itemsize * math.prod(shape)
+        if row_bytes < _NATIVE_ROW_BYTES or not column.flags.c_contiguous or not len(column):
+            # clip: the indices are ours and in range, and any other mode makes take() go through a copy.
+            return lambda index: column.take(index, 0, empty((index.size, *shape), dtype), "clip")
+        table = np.ndarray((len(column), row_bytes), np.uint8, column)
+
+        def gather(index: np.ndarray) -> np.ndarray:
+            slot = empty((index.size, *shape), dtype)
+            _native.gather(table, index, np.ndarray((index.size, row_bytes), np.uint8, slot))
+            return slot
+
+        return gather
 
     def _rows(self, index: Index) -> Block:
         places = range(index.start, index.stop) if isinstance(index, slice) else index.tolist()
@@ -182,15 +200,6 @@ class _ColumnReader:
             [self._structure.unflatten([as_leaf(column[i]) for column in self._columns]) for i in places],
             has_failures=False,
         )
-
-
-def _plain_view(column: Any) -> np.ndarray | None:
-    """The column as a read-only array of the base class (a memmap's own slicing is slow); None for a lazy one."""
-    if not isinstance(column, np.ndarray):
-        return None
-    plain = column.view(np.ndarray)
-    plain.flags.writeable = False
-    return plain
 
 
 def _encoded(array: np.ndarray) -> np.ndarray:

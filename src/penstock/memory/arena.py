@@ -5,11 +5,13 @@ as soon as nobody holds an array in it. Who holds one is read off the reference 
 view, tensor or DLPack capsule made from a slot keeps that base alive, so no callback and no bookkeeping by the caller
 is needed, and a slot can never be reused under somebody's feet.
 
-A slot that was handed to the caller is off the run's ledger (`caller_bytes`) until it comes back.
+What the caller holds is not the pipeline's. Moving every batch off the ledger and back would cost more than a small
+batch itself, so a slot that was handed over is only marked, and leaves the ledger when somebody needs the room.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
 import sys
 import threading
@@ -31,72 +33,76 @@ _ONLY_OURS = 2
 
 
 class _Slot:
-    __slots__ = ("base", "nbytes", "with_caller")
+    __slots__ = ("base", "charged", "handed_over", "nbytes")
 
     def __init__(self, base: np.ndarray, nbytes: int) -> None:
         self.base = base
         self.nbytes = nbytes
-        self.with_caller = False
+        self.charged = True
+        self.handed_over = False
 
 
 class Arena:
     """Gives uninitialised arrays in slots that are reused once dropped."""
 
     def __init__(self, ledger: Ledger, share: Share) -> None:
-        self._ledger = ledger
         self._share = share
         self._slots: dict[int, list[_Slot]] = {}
-        self._lock = threading.Lock()
+        self._by_base: dict[int, _Slot] = {}
+        # Reentrant: what asks for a slot may be refused by the ledger, which then asks us to release some.
+        self._lock = threading.RLock()
         self._closed = False
+        ledger.on_shortage(self.release_unused)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """An uninitialised array. It is the holder's alone for as long as it, or a view of it, lives."""
-        if dtype.kind == "O":
+        nbytes = dtype.itemsize * math.prod(shape)
+        if not nbytes or dtype.hasobject:
             return np.empty(shape, dtype)
-        nbytes = dtype.itemsize
-        for n in shape:
-            nbytes *= n
-        if not nbytes:
-            return np.empty(shape, dtype)
-        size = -(-nbytes // _ALIGNMENT) * _ALIGNMENT
         with self._lock:
-            base = self._free_base(size) if not self._closed else _new_base(size)
-        return base[:nbytes].view(dtype).reshape(shape)
+            return np.ndarray(shape, dtype, self._free_base(-(-nbytes // _ALIGNMENT) * _ALIGNMENT))
 
     def _free_base(self, size: int) -> np.ndarray:
+        if self._closed:
+            return _new_base(size)
         slots = self._slots.setdefault(size, [])
         for slot in slots:
             if sys.getrefcount(slot.base) == _ONLY_OURS:
-                if slot.with_caller:
-                    self._take_back(slot)
+                if not slot.charged:
+                    self._share.charge(slot.nbytes)
+                    slot.charged = True
+                slot.handed_over = False
                 return slot.base
-        try:
-            self._share.charge(size)
-        except Exception:
-            if not self._trim(keep=size):
-                raise
-            self._share.charge(size)
+        self._share.charge(size)
         slot = _Slot(_new_base(size), size)
         slots.append(slot)
+        self._by_base[id(slot.base)] = slot
         return slot.base
 
-    def _take_back(self, slot: _Slot) -> None:
-        self._share.charge(slot.nbytes)
-        self._ledger.caller_bytes -= slot.nbytes
-        slot.with_caller = False
+    def hand_over(self, leaf: Any) -> None:
+        """Notes that an array went to the caller: its slot is the caller's until dropped."""
+        slot = self._by_base.get(id(getattr(leaf, "base", None)))
+        if slot is not None:
+            slot.handed_over = True
 
-    def hand_over(self, leaves: list[Any]) -> None:
-        """Notes that arrays went to the caller: their slots are the caller's until dropped."""
-        bases = {id(leaf.base) for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.base is not None}
-        if not bases:
-            return
+    @property
+    def caller_bytes(self) -> int:
+        """Bytes of slots that the caller holds."""
+        with self._lock:
+            slots = [slot for slots in self._slots.values() for slot in slots]
+            return sum(s.nbytes for s in slots if s.handed_over and sys.getrefcount(s.base) > _ONLY_OURS)
+
+    def release_unused(self) -> None:
+        """Frees slots that nobody uses, and takes those that the caller holds off the ledger."""
         with self._lock:
             for slots in self._slots.values():
-                for slot in slots:
-                    if id(slot.base) in bases and not slot.with_caller:
-                        slot.with_caller = True
+                for slot in list(slots):
+                    if sys.getrefcount(slot.base) == _ONLY_OURS:
+                        self._forget(slot)
+                        slots.remove(slot)
+                    elif slot.handed_over and slot.charged:
                         self._share.discharge(slot.nbytes)
-                        self._ledger.caller_bytes += slot.nbytes
+                        slot.charged = False
 
     def unaccounted_bytes(self, block: Block) -> int:
         """Bytes of a block that no slot holds and that are not a view of the user's own arrays."""
@@ -114,27 +120,13 @@ class Arena:
         if isinstance(leaf, np.ndarray) and leaf.base is not None:
             if not leaf.flags.writeable:
                 return 0
-            if any(slot.base is leaf.base for slots in self._slots.values() for slot in slots):
+            if id(leaf.base) in self._by_base:
                 return 0
         return leaf_bytes(leaf)
 
-    def _trim(self, keep: int) -> bool:
-        """Frees idle slots of other sizes; whether there were any."""
-        freed = False
-        for size, slots in list(self._slots.items()):
-            if size == keep:
-                continue
-            for slot in list(slots):
-                if sys.getrefcount(slot.base) == _ONLY_OURS:
-                    self._forget(slot)
-                    slots.remove(slot)
-                    freed = True
-        return freed
-
     def _forget(self, slot: _Slot) -> None:
-        if slot.with_caller:
-            self._ledger.caller_bytes -= slot.nbytes
-        else:
+        del self._by_base[id(slot.base)]
+        if slot.charged:
             self._share.discharge(slot.nbytes)
 
     def close(self) -> None:

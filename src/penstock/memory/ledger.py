@@ -10,12 +10,13 @@ The contract:
 5. `charged_bytes <= budget_bytes` at every moment.
 
 Not on the ledger: the user's own arrays, the interpreter, temporaries of a user's function, and batches that were
-handed to the caller (`caller_bytes` reports them).
+handed to the caller.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from ..errors import BudgetTooSmall, OverBudget
 
@@ -96,7 +97,7 @@ class Ledger:
         self.budget_bytes = budget_bytes
         self.charged_bytes = 0
         self.peak_bytes = 0
-        self.caller_bytes = 0
+        self._releases: list[Callable[[], None]] = []
         self.shares: list[Share] = []
         self._slack_used = 0
         self._floors = 0
@@ -118,7 +119,19 @@ class Ledger:
         """What the floors leave, and nobody uses yet."""
         return self.budget_bytes - self._floors - self._slack_used
 
+    def on_shortage(self, release: Callable[[], None]) -> None:
+        """Names a function that lets go of what is held without need; called when a charge would be refused."""
+        self._releases.append(release)
+
     def try_charge(self, share: Share, nbytes: int) -> bool:
+        """Puts bytes on a share's account, if there is room; asks those who hold without need to let go first."""
+        if self._try_charge(share, nbytes):
+            return True
+        for release in self._releases:
+            release()
+        return self._try_charge(share, nbytes)
+
+    def _try_charge(self, share: Share, nbytes: int) -> bool:
         with self._lock:
             over_before = max(0, share.charged_bytes - share.floor_bytes)
             over_after = max(0, share.charged_bytes + nbytes - share.floor_bytes)

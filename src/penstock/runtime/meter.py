@@ -50,14 +50,12 @@ class MeteredCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         start = perf_counter_ns()
-        try:
-            block = self._cursor.pull(n)
-        finally:
-            elapsed = perf_counter_ns() - start
-            meter = self._meter
-            meter.elapsed_ns += elapsed
-            if self._consumer is not None:
-                self._consumer.inputs_ns += elapsed
+        block = self._cursor.pull(n)
+        elapsed = perf_counter_ns() - start
+        meter = self._meter
+        meter.elapsed_ns += elapsed
+        if self._consumer is not None:
+            self._consumer.inputs_ns += elapsed
         if block is not None:
             meter.num_pulls += 1
             meter.num_elements += block.size

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
+
 from ..cursor import Cursor, State
-from ..element import Failed, Structure
+from ..element import Failed, Structure, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Ledger
 from ..plan.node import Node
@@ -20,7 +22,8 @@ __all__ = ["Run"]
 # Elements that are delivered singly are still pulled in blocks, as long as a block takes no longer than this to make.
 _BLOCK_NS = 500_000
 _MOST_ELEMENTS = 128
-_MOST_BYTES = 1 << 20
+# More bytes than this at a time would leave the processor's nearest cache before they are used.
+_MOST_BYTES = 1 << 15
 
 
 class Run:
@@ -52,7 +55,7 @@ class Run:
     def _open(self, written: Node) -> None:
         plan = self._optimize(written) if self._optimize is not None else written
         self.plan = plan
-        self._live = any(node.op.traits.live for node in plan.walk())
+        self._adapting = not any(node.op.traits.live for node in plan.walk())
         stages = self._stages = Stages(self.ledger, self._deterministic, self._optimize, self._make_dataset)
         root = self._root = stages.open(plan, self.epoch)
         self._rows: list[Any] = []
@@ -91,23 +94,33 @@ class Run:
             self._rows, self._offset = [], 0
             self.close()
             raise StopIteration
-        self._rows, self._offset = block.rows(), 0
-        if block._rows is not None and self._demand == 1:
-            self._hand_over(self._rows[0])
-        self._adapt(perf_counter_ns() - start, block.size, block.nbytes)
+        rows = self._rows = block.rows()
+        self._offset = 0
+        if block.size == 1:
+            self._hand_over(rows[0])
+        if self._adapting:
+            self._adapt(perf_counter_ns() - start, block.size, rows[0])
 
     def _hand_over(self, row: Any) -> None:
         """What the caller holds is the caller's: it leaves the ledger."""
-        if type(row) is not Failed:
-            self._stages.arena.hand_over(Structure.of(row).flatten(row))
+        hand_over = self._stages.arena.hand_over
+        if type(row) is np.ndarray:
+            hand_over(row)
+        elif type(row) is tuple:
+            for leaf in row:
+                hand_over(leaf)
+        elif type(row) is not Failed:
+            for leaf in Structure.of(row).flatten(row):
+                hand_over(leaf)
 
-    def _adapt(self, elapsed_ns: int, size: int, nbytes: int) -> None:
+    def _adapt(self, elapsed_ns: int, size: int, row: Any) -> None:
         """Asks for more at a time while elements are small and quick to make, for fewer when they are not."""
-        if self._live:
+        each_bytes = nbytes_of(row)
+        if each_bytes > _MOST_BYTES:  # a batch, most likely, and so are those to come
+            self._demand, self._adapting = 1, False
             return
-        each = max(1, elapsed_ns // size)
-        fits = min(_BLOCK_NS // each, _MOST_BYTES // max(1, nbytes // size), _MOST_ELEMENTS)
-        self._demand = max(1, min(int(fits), self._demand * 2))
+        quick = _BLOCK_NS * size // max(1, elapsed_ns)
+        self._demand = max(1, min(quick, _MOST_BYTES // max(1, each_bytes), _MOST_ELEMENTS, self._demand * 2))
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the last element delivered. Work in flight is not part of it: it will be redone."""
@@ -153,7 +166,7 @@ class Run:
             "budget_bytes": self.ledger.budget_bytes,
             "charged_bytes": self.ledger.charged_bytes,
             "peak_bytes": self.ledger.peak_bytes,
-            "caller_bytes": self.ledger.caller_bytes,
+            "caller_bytes": self._stages.arena.caller_bytes,
             "stages": [
                 {
                     "name": meter.name,

@@ -24,11 +24,15 @@ for shape in ((1,), (3, 2), (3, 2, 2), (3, 0), (0, 3), (2, 1, 0, 2)):
         spec=True,
     )
 
-add("a list of arrays is one array", lambda L: L.Dataset.from_tensor_slices([matrix(2, 3), matrix(2, 3) + 1]), spec=True)
+add(
+    "a list of arrays is one array", lambda L: L.Dataset.from_tensor_slices([matrix(2, 3), matrix(2, 3) + 1]), spec=True
+)
 add("a list of bytes", lambda L: L.Dataset.from_tensor_slices([b"a", b"", b"ccc"]), spec=True)
 add("a list of text", lambda L: L.Dataset.from_tensor_slices(["a", "ü"]), spec=True)
 add("a list of bools", lambda L: L.Dataset.from_tensor_slices([True, False]), spec=True)
-add("a list inside a tuple", lambda L: L.Dataset.from_tensor_slices(([np.int8(1), np.int8(2)], matrix(2, 1))), spec=True)
+add(
+    "a list inside a tuple", lambda L: L.Dataset.from_tensor_slices(([np.int8(1), np.int8(2)], matrix(2, 1))), spec=True
+)
 add("a strided view", lambda L: L.Dataset.from_tensor_slices(np.arange(20, dtype=np.int16)[::3]), spec=True)
 add("a reversed view", lambda L: L.Dataset.from_tensor_slices(np.arange(5, dtype=np.int16)[::-1]), spec=True)
 add("a transposed view", lambda L: L.Dataset.from_tensor_slices(matrix(2, 3).T), spec=True)
@@ -38,4 +42,8 @@ add("NaN and negative zero", lambda L: L.Dataset.from_tensor_slices(np.array([np
 add("twice", lambda L: L.Dataset.from_tensor_slices(np.arange(3)), passes=2)
 add("one row", lambda L: L.Dataset.from_tensor_slices(matrix(1, 2)), spec=True)
 add("the same array twice", lambda L: (lambda a: L.Dataset.from_tensor_slices((a, a)))(np.arange(3)), spec=True)
-add("bytes of two axes", lambda L: L.Dataset.from_tensor_slices(np.array([[b"a", b"b"], [b"c", b""]], dtype=object)), spec=True)
+add(
+    "bytes of two axes",
+    lambda L: L.Dataset.from_tensor_slices(np.array([[b"a", b"b"], [b"c", b""]], dtype=object)),
+    spec=True,
+)

@@ -30,6 +30,8 @@ class Program:
     """Runs on tf.data. False for what only penstock has, and for what tf.data answers differently on purpose."""
     exact: bool = True
     """Same order as tf.data. False for random order, which is compared as a multiset."""
+    seeded: bool = True
+    """The same in every run. False without a seed, and where `deterministic=False` gives up order."""
     threads: bool = False
     """Runs threads in penstock."""
     value: bool = False

@@ -15,13 +15,21 @@ def rows(L, n=6):
 
 for size in (1, 2, 4, 9):
     for drop in (False, True):
-        add(f"ragged {size}, drop_remainder={drop}", lambda L, s=size, d=drop: rows(L).ragged_batch(s, drop_remainder=d))
+        add(
+            f"ragged {size}, drop_remainder={drop}", lambda L, s=size, d=drop: rows(L).ragged_batch(s, drop_remainder=d)
+        )
 add("ragged scalars are dense", lambda L: L.Dataset.range(5).ragged_batch(2))
 add("ragged float rows", lambda L: rows(L).map(lambda r: L.cast(r, np.float32)).ragged_batch(3))
 add("ragged bytes", lambda L: L.Dataset.range(4).map(lambda x: L.fill(x, b"s")).ragged_batch(2))
 add("ragged tuple", lambda L: L.Dataset.range(4).map(lambda x: (x, L.fill(x, x))).ragged_batch(3))
-add("ragged dict", lambda L: L.Dataset.range(4).map(lambda x: {"a": L.fill(x, x), "b": L.cast(x, np.float32)}).ragged_batch(3))
-add("ragged namedtuple", lambda L: L.Dataset.range(4).map(lambda x: Point(L.fill(x, x), L.fill(3 - x, x))).ragged_batch(3))
+add(
+    "ragged dict",
+    lambda L: L.Dataset.range(4).map(lambda x: {"a": L.fill(x, x), "b": L.cast(x, np.float32)}).ragged_batch(3),
+)
+add(
+    "ragged namedtuple",
+    lambda L: L.Dataset.range(4).map(lambda x: Point(L.fill(x, x), L.fill(3 - x, x))).ragged_batch(3),
+)
 add("ragged of two axes", lambda L: L.Dataset.range(4).map(lambda x: L.fill2(x, x % 2 + 1, x)).ragged_batch(3))
 add("ragged, static shapes are dense", lambda L: L.Dataset.from_tensor_slices(matrix(5, 2)).ragged_batch(2))
 add("ragged, all rows empty", lambda L: L.Dataset.range(3).map(lambda x: L.fill(x * 0, x)).ragged_batch(2))
@@ -37,5 +45,10 @@ add("sparse of two axes, None", lambda L: L.Dataset.range(4).map(lambda x: L.fil
 add("sparse floats", lambda L: rows(L).map(lambda r: L.cast(r, np.float32)).sparse_batch(4, [5]))
 add("sparse bytes", lambda L: L.Dataset.range(4).map(lambda x: L.fill(x, b"s")).sparse_batch(2, [3]))
 add("sparse, no rows", lambda L: rows(L, 0).sparse_batch(2, [3]))
-add("sparse, a row too long", lambda L: L.Dataset.from_tensor_slices(np.array([1, 2, 1, 5, 1, 1])).map(lambda n: L.fill(n, n)).sparse_batch(2, [3]))
+add(
+    "sparse, a row too long",
+    lambda L: (
+        L.Dataset.from_tensor_slices(np.array([1, 2, 1, 5, 1, 1])).map(lambda n: L.fill(n, n)).sparse_batch(2, [3])
+    ),
+)
 add("sparse, zeros are kept", lambda L: L.Dataset.from_tensor_slices(np.array([[0, 1], [2, 0]])).sparse_batch(2, [2]))

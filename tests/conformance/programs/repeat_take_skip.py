@@ -29,7 +29,11 @@ for count in (-5, -1, 0, 1, 4, 5, 6, 2**40):
     add(f"skip({count})", lambda L, c=count: L.Dataset.range(5).skip(c), spec=True)
     add(f"map, take({count})", lambda L, c=count: L.Dataset.range(5).map(lambda x: x * 2).take(c))
     add(f"filter, skip({count})", lambda L, c=count: L.Dataset.range(5).filter(lambda x: x != 1).skip(c))
-    add(f"rows, take({count}), batch", lambda L, c=count: L.Dataset.from_tensor_slices(matrix(5, 2)).take(c).batch(2), spec=True)
+    add(
+        f"rows, take({count}), batch",
+        lambda L, c=count: L.Dataset.from_tensor_slices(matrix(5, 2)).take(c).batch(2),
+        spec=True,
+    )
 for first, second in ((3, 2), (2, 3), (0, 2), (-1, 2), (2, -1), (9, 9)):
     add(f"take({first}).take({second})", lambda L, a=first, b=second: L.Dataset.range(5).take(a).take(b), spec=True)
     add(f"skip({first}).skip({second})", lambda L, a=first, b=second: L.Dataset.range(5).skip(a).skip(b), spec=True)
@@ -41,14 +45,26 @@ add("endless, take(-1)", lambda L: L.Dataset.range(3).repeat().take(-1), spec=Tr
 add("skip, repeat", lambda L: L.Dataset.range(4).skip(2).repeat(2), spec=True)
 add("batch, skip, take", lambda L: L.Dataset.range(20).batch(3).skip(2).take(3), spec=True)
 add("unbatch, skip", lambda L: L.Dataset.range(9).batch(4).unbatch().skip(3), spec=True)
-add("structures, skip, take", lambda L: L.Dataset.from_tensor_slices(Point(np.arange(6), {"m": matrix(6, 1)})).skip(1).take(3), spec=True)
+add(
+    "structures, skip, take",
+    lambda L: L.Dataset.from_tensor_slices(Point(np.arange(6), {"m": matrix(6, 1)})).skip(1).take(3),
+    spec=True,
+)
 add("take, twice", lambda L: L.Dataset.range(5).take(2), passes=2)
 
 for limit in (0, 3, 99):
     add(f"take_while < {limit}", lambda L, n=limit: L.Dataset.range(6).take_while(lambda x: x < n), spec=True)
 add("take_while stops at the first False", lambda L: L.Dataset.range(9).take_while(lambda x: x % 4 != 3), spec=True)
-add("take_while on tuples", lambda L: L.Dataset.from_tensor_slices((np.arange(5), np.arange(5) * 2)).take_while(lambda a, b: a + b < 7), spec=True)
-add("take_while on a dict", lambda L: L.Dataset.from_tensor_slices({"a": np.arange(5)}).take_while(lambda d: d["a"] < 2), spec=True)
+add(
+    "take_while on tuples",
+    lambda L: L.Dataset.from_tensor_slices((np.arange(5), np.arange(5) * 2)).take_while(lambda a, b: a + b < 7),
+    spec=True,
+)
+add(
+    "take_while on a dict",
+    lambda L: L.Dataset.from_tensor_slices({"a": np.arange(5)}).take_while(lambda d: d["a"] < 2),
+    spec=True,
+)
 add("take_while, endless", lambda L: L.Dataset.counter().take_while(lambda x: x < 4), spec=True)
 add("take_while, repeat", lambda L: L.Dataset.range(9).take_while(lambda x: x < 3).repeat(2), spec=True)
 add("take_while, batch", lambda L: L.Dataset.range(9).take_while(lambda x: x < 5).batch(2), spec=True)
@@ -57,8 +73,14 @@ add("take_while, twice", lambda L: L.Dataset.range(9).take_while(lambda x: x < 3
 
 for num_shards in (1, 2, 3, 7, 12):
     for index in sorted({0, num_shards // 2, num_shards - 1}):
-        add(f"shard({num_shards}, {index})", lambda L, n=num_shards, i=index: L.Dataset.range(10).shard(n, i), spec=True)
-        add(f"filter, shard({num_shards}, {index})", lambda L, n=num_shards, i=index: L.Dataset.range(14).filter(lambda x: x % 4 != 2).shard(n, i), spec=True)
+        add(
+            f"shard({num_shards}, {index})", lambda L, n=num_shards, i=index: L.Dataset.range(10).shard(n, i), spec=True
+        )
+        add(
+            f"filter, shard({num_shards}, {index})",
+            lambda L, n=num_shards, i=index: L.Dataset.range(14).filter(lambda x: x % 4 != 2).shard(n, i),
+            spec=True,
+        )
 add("shard of a shard", lambda L: L.Dataset.range(30).shard(3, 1).shard(2, 1), spec=True)
 add("shard, repeat", lambda L: L.Dataset.range(5).shard(2, 0).repeat(2), spec=True)
 add("repeat, shard", lambda L: L.Dataset.range(5).repeat(3).shard(2, 1), spec=True)

@@ -1,0 +1,110 @@
+"""The resume law: a state taken after any element, loaded into a new run, gives exactly the rest."""
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from . import on_penstock
+from .normal import Outcome, collect
+from .on_penstock import ps
+from .programs import DATASET_PROGRAMS, Program
+
+pytestmark = pytest.mark.timeout(60)
+
+MOST_POSITIONS = 12
+
+DETERMINISTIC = [program for program in DATASET_PROGRAMS if program.seeded]
+INDEX_BACKED = [
+    program
+    for program in DETERMINISTIC
+    if program.name.startswith(
+        ("from_tensor_slices", "range", "batch: batch", "repeat/take/skip: take(", "penstock: shuffle()")
+    )
+]
+
+
+def run_and_save(dataset: Any, max_items: int) -> tuple[Outcome, list[Any]]:
+    """The whole outcome, and the state before each item and after the last. States are kept as they were given."""
+    states = []
+    with dataset.run() as run:
+
+        def stepwise() -> Any:
+            return next(run)
+
+        items: list[Any] = []
+        ended = False
+        states.append(run.state_dict())
+        while len(items) < max_items and not ended:
+            step = collect(iter(stepwise, object()), on_penstock.normal, max_items=1)
+            items += step.items
+            ended = step.ended
+            states.append(run.state_dict())
+    return Outcome(tuple(items), ended), states
+
+
+def spread(count: int) -> list[int]:
+    """All positions of a short run; of a longer one the first, the last and some between."""
+    if count <= MOST_POSITIONS:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (MOST_POSITIONS - 1)) for i in range(MOST_POSITIONS)})
+
+
+@pytest.mark.parametrize("program", DETERMINISTIC, ids=repr)
+def test_state_after_every_element_gives_the_rest(program: Program) -> None:
+    dataset = on_penstock.build(program)
+    for _ in range(program.passes - 1):
+        on_penstock.run(dataset, program.max_items)
+    whole, states = run_and_save(dataset, program.max_items)
+    for at in spread(len(states)):
+        # In a real restart the pipeline is built again, in another process; in a test it may also still be there.
+        target = dataset if at % 2 else on_penstock.build(program)
+        with target.run() as run:
+            run.load_state_dict(pickle.loads(pickle.dumps(states[at])))
+            rest = collect(run, on_penstock.normal, max_items=max(len(whole.items) - at, 0) + whole.ended)
+        assert rest == Outcome(whole.items[at:], whole.ended), (
+            f"after {at} items, in {'the same' if at % 2 else 'a new'} dataset"
+        )
+
+
+@pytest.mark.parametrize("program", INDEX_BACKED, ids=repr)
+def test_state_over_an_index_is_small_json(program: Program) -> None:
+    with on_penstock.build(program).run() as run:
+        collect(run, on_penstock.normal, max_items=3)
+        text = json.dumps(run.state_dict())
+        rest = collect(run, on_penstock.normal)
+    assert len(text) < 2_000
+    with on_penstock.build(program).run() as again:
+        again.load_state_dict(json.loads(text))
+        assert collect(again, on_penstock.normal) == rest
+
+
+def test_state_of_another_pipeline_is_refused() -> None:
+    with ps.Dataset.range(10).batch(2).run() as run:
+        next(run)
+        state = run.state_dict()
+    with ps.Dataset.range(10).map(lambda x: x).shuffle(3, seed=1).run() as other, pytest.raises(ps.errors.StateError):
+        other.load_state_dict(state)
+
+
+def test_loading_moves_a_run_that_has_begun() -> None:
+    dataset = ps.Dataset.range(10).map(lambda x: x * 2)
+    with dataset.run() as run:
+        first = [next(run) for _ in range(3)]
+        state = run.state_dict()
+        second = [next(run) for _ in range(3)]
+        run.load_state_dict(state)
+        assert [next(run) for _ in range(3)] == second
+    assert first == [0, 2, 4]
+
+
+def test_state_holds_the_epoch() -> None:
+    dataset = ps.Dataset.range(50).shuffle(20, seed=4)
+    with dataset.run(epoch=3) as run:
+        next(run)
+        state = run.state_dict()
+        rest = list(run)
+    with dataset.run(epoch=0) as other:
+        other.load_state_dict(state)
+        assert list(other) == rest
