@@ -106,11 +106,10 @@ def stack_leaves(leaves: Sequence[Any], allocate: Allocate) -> np.ndarray | None
         out[:] = leaves
         return out
     if isinstance(first, np.generic):
-        kind = type(first)
         if len(set(map(type, leaves))) != 1:
             return None
         out = allocate((len(leaves),), first.dtype)
-        out[:] = leaves if kind is not np.void else list(leaves)
+        out[:] = leaves
         return out
     if type(first) is not np.ndarray:
         return None

@@ -16,12 +16,19 @@ from .io.numbers import Counter, Random, Range
 from .memory.limits import available_bytes
 from .observe.explain import Explanation, explain
 from .ops.batch import Batch
+from .ops.filter import Filter
+from .ops.ignore_errors import IgnoreErrors
 from .ops.map import Map
+from .ops.padded_batch import PaddedBatch
+from .ops.prefetch import Prefetch
+from .ops.ragged_batch import RaggedBatch
 from .ops.repeat import Repeat
 from .ops.shard import Shard
 from .ops.shuffle import Shuffle
 from .ops.skip import Skip
+from .ops.sparse_batch import SparseBatch
 from .ops.take import Take
+from .ops.take_while import TakeWhile
 from .optimize import optimized
 from .options import DEFAULT_MEMORY_FRACTION, Options, parse_memory
 from .plan.node import Node, caller_origin, located
@@ -134,6 +141,9 @@ class Dataset:
 
     # Each element.
     map = method(Map)
+    filter = method(Filter)
+    take_while = method(TakeWhile)
+    ignore_errors = method(IgnoreErrors)
 
     # Which elements, and in which order.
     shuffle = method(Shuffle)
@@ -144,10 +154,14 @@ class Dataset:
 
     # Elements into batches and windows, and out of them.
     batch = method(Batch)
+    padded_batch = method(PaddedBatch)
+    ragged_batch = method(RaggedBatch)
+    sparse_batch = method(SparseBatch)
 
     # Datasets into one.
 
     # When and where.
+    prefetch = method(Prefetch)
 
     @staticmethod
     def list_files(

@@ -106,7 +106,7 @@ class Sparse:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.values.dtype
+        return np.dtype(self.values.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -238,7 +238,7 @@ class Structure:
         self.kind = kind
         self.keys = keys
         self.children = children
-        self.num_leaves = 1 if kind is None else sum(child.num_leaves for child in children)
+        self.num_leaves: int = 1 if kind is None else sum(child.num_leaves for child in children)
         self._fields, self._build = _access(kind, keys)
 
     @property

@@ -97,8 +97,8 @@ class IndexCursor(Cursor):
         self._forget_ahead()
 
     def _forget_ahead(self) -> None:
-        self._ahead = _NOTHING
-        self._ahead_at = 0
+        self._ahead: np.ndarray = _NOTHING
+        self._ahead_at: int = 0
 
     def skip(self, n: int) -> int:
         skipped = int(max(0, min(n, self._outer.length - self._place)))
@@ -124,4 +124,3 @@ class IndexCursor(Cursor):
 
     def __repr__(self) -> str:
         return f"IndexCursor({self._place} of {self._outer.length})"
-

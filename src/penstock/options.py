@@ -56,7 +56,7 @@ def parse_memory(memory: Any, available_bytes: int) -> int:
     (64000000, 2147483648, 500, 4096)
     """
     how = "use bytes (64_000_000), text ('64MB', '2GiB') or a fraction of available memory (0.25)"
-    if isinstance(memory, bool) or not isinstance(memory, (int, float, str)) and not hasattr(memory, "__index__"):
+    if isinstance(memory, bool) or (not isinstance(memory, (int, float, str)) and not hasattr(memory, "__index__")):
         raise BadType(f"memory: expected a number or text, got {type(memory).__name__} {memory!r}; {how}")
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", memory)

@@ -197,7 +197,9 @@ class ShardOrder(_DerivedOrder):
     @property
     def length(self) -> Length:
         inner = self.inner.length
-        return inner if inner == math.inf else max(0, (int(inner) - self.index + self.num_shards - 1) // self.num_shards)
+        return (
+            inner if inner == math.inf else max(0, (int(inner) - self.index + self.num_shards - 1) // self.num_shards)
+        )
 
     def slice(self, start: int, stop: int) -> Index:
         stop = int(min(stop, self.length))

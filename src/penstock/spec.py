@@ -8,6 +8,7 @@ run once: penstock does not trace code, it looks at the first result.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class TensorSpec:
         """Bytes of one such array, or None where that is not known."""
         if self.shape is None or None in self.shape or self.dtype == string:
             return None
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(n or 0 for n in self.shape) * self.dtype.itemsize
 
     def holds(self, leaf: Any) -> bool:
         """Whether `leaf` fits this spec."""
@@ -202,9 +203,7 @@ def shape_fits(expected: Shape | None, shape: Shape) -> bool:
     """Whether a shape is one that `expected` allows."""
     if expected is None or expected == shape:
         return True
-    return len(expected) == len(shape) and all(
-        a is None or a == b for a, b in zip(expected, shape, strict=True)
-    )
+    return len(expected) == len(shape) and all(a is None or a == b for a, b in zip(expected, shape, strict=True))
 
 
 def leaf_spec(leaf: Any) -> Any:

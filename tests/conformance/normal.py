@@ -1,7 +1,7 @@
 """The common form in which results of tf.data and penstock are compared.
 
-A run becomes an `Outcome`: its items in order, `ERROR` in the place of each failure, and whether it came to its end within the
-bound. Every leaf becomes a `Leaf`, which is equal to another only if dtype, shape and all bits are.
+A run becomes an `Outcome`: its items in order, `ERROR` in the place of each failure, and whether it came to its end
+within the bound. Every leaf becomes a `Leaf`, which is equal to another only if dtype, shape and all bits are.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+
 import penstock as ps
 
 from .normal import MAX_ITEMS, Evaluation, Leaf, Outcome, RaggedForm, SparseForm, collect, normal_structure

@@ -1,13 +1,10 @@
 """The oracle: the real tf.data, with the neutral names that programs use and results in normal form.
 
-Graph rewrites and autotuning are off: with them on, `map` followed by `batch` is fused, and a failing element costs a whole batch of
-input. Off, every operator has one meaning, wherever it stands.
+Graph rewrites and autotuning are off: with them on, `map` followed by `batch` is fused, and a failing element costs a
+whole batch of input. Off, every operator has one meaning, wherever it stands.
 """
 
-import os
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import tensorflow as tf

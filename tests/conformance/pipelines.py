@@ -1,6 +1,7 @@
 """Pipelines drawn at random: a source and a list of steps, which any library object `L` can build.
 
-Functions in the steps are written for any structure: they work on all leaves, or on one number that stands for the whole element.
+Functions in the steps are written for any structure: they work on all leaves, or on one number that stands for the
+whole element.
 """
 
 from dataclasses import dataclass

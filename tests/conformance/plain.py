@@ -1,4 +1,4 @@
-"""The deterministic operators in plain Python: lists in, lists out. The second oracle, for pipelines drawn at random."""
+"""The deterministic operators in plain Python, lists in and lists out: an oracle for pipelines drawn at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every program on the real tf.data and on penstock: equal elements, dtypes, shapes, errors in place, cardinality and spec."""
+"""Every program on the real tf.data and on penstock: equal elements, errors in their places, cardinality and spec."""
 
 from collections import Counter
 from typing import Any

@@ -72,9 +72,14 @@ def test_break(program: Program) -> None:
 @pytest.mark.parametrize("program", SPREAD, ids=repr)
 def test_exception_in_the_loop(program: Program) -> None:
     run = on_penstock.build(program).run()
-    with pytest.raises(KeyError), run:
-        taken(run, 1)
-        raise KeyError("in the user's loop")
+
+    def loop() -> None:
+        with run:
+            taken(run, 1)
+            raise KeyError("in the user's loop")
+
+    with pytest.raises(KeyError):
+        loop()
     assert_clean(run.ledger)
 
 

@@ -1,4 +1,4 @@
-"""Random order by its laws. Each law is checked on tf.data too, so that it is a law of the original and not of our wishes."""
+"""Random order by its laws. Each is checked on tf.data too: a law of the original, not of our wishes."""
 
 from collections import Counter
 from typing import Any

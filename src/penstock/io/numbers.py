@@ -23,6 +23,9 @@ from ..spec import INFINITE, Spec, TensorSpec
 __all__ = ["Counter", "Random", "Range"]
 
 
+_INT64 = np.dtype(np.int64)
+
+
 class _Arithmetic:
     """start + step × index."""
 
@@ -58,7 +61,7 @@ class Range(Op):
     start: int
     stop: int
     step: int = 1
-    output_type: np.dtype[Any] = np.dtype(np.int64)
+    output_type: np.dtype[Any] = _INT64
 
     def __init__(self, *args: int, output_type: Any = np.int64, name: str | None = None) -> None:
         if not 1 <= len(args) <= 3:

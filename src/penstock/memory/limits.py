@@ -21,7 +21,10 @@ def _container_limits(root: Path) -> list[int]:
     files = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
     group = _own_group()
     while group not in ("", "/"):
-        files += [root / group.lstrip("/") / "memory.max", root / "memory" / group.lstrip("/") / "memory.limit_in_bytes"]
+        files += [
+            root / group.lstrip("/") / "memory.max",
+            root / "memory" / group.lstrip("/") / "memory.limit_in_bytes",
+        ]
         group = group.rpartition("/")[0]
     limits = []
     for file in files:

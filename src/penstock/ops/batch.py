@@ -95,7 +95,7 @@ class _BatchCursor(FeedCursor):
         self._drop_remainder = drop_remainder
 
     def pull(self, n: int) -> Block | None:
-        batches = []
+        batches: list[Any] = []
         while len(batches) < n:
             batch = self._one()
             if batch is None:
@@ -132,7 +132,7 @@ class _WholeBlockCursor(UnaryCursor):
         self._drop_remainder = drop_remainder
 
     def pull(self, n: int) -> Block | None:
-        batches = []
+        batches: list[Any] = []
         while len(batches) < n:
             block = self.input.pull(self._size)
             if block is None or (self._drop_remainder and block.size < self._size):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block, concat_blocks, stack_leaves
+from ..block import Block, concat_blocks
 from ..element import Failed, Structure, normalize
 from ..errors import PenstockError, SpecMismatch
 from ..options import AUTOTUNE
@@ -16,7 +16,7 @@ from ..plan.node import Node, Origin
 from ..plan.op import Context, ElementFunction, Op, argument, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
-from .calling import as_result, call, check_callable
+from .calling import Calls, as_result, call, check_callable
 
 __all__ = ["Map"]
 
@@ -87,7 +87,7 @@ class Map(Op):
     def element_function(self, context: Context) -> ElementFunction:
         if self.vectorized:
             return _VectorizedCall(self.map_func, context)
-        return _Call(self.map_func, context, self.into_slot)
+        return Calls(self.map_func, context, self.into_slot)
 
 
 def check_parallel_calls(op: Any, value: Any) -> None:
@@ -120,73 +120,6 @@ class Composed:
         return f"{show(self.first)} then {show(self.then)}"
 
 
-class _Call:
-    """Calls a function on one element after the other."""
-
-    def __init__(self, function: Callable[..., Any], context: Context, into_slot: bool) -> None:
-        self._function = function
-        self._context = context
-        self._into_slot = into_slot
-
-    def __call__(self, block: Block, place: int) -> Block:
-        rows = block.rows()
-        if self._into_slot and not block.has_failures and len(rows) > 1:
-            return self._collated(rows, block, place)
-        results = [self._one(row, place + i) for i, row in enumerate(rows)]
-        return Block.of_rows(results, block.positions)
-
-    def _one(self, row: Any, place: int) -> Any:
-        if type(row) is Failed:
-            return row
-        try:
-            result = self._function(*row) if type(row) is tuple else self._function(row)
-            return result if isinstance(result, np.generic) else as_result(result)
-        except PenstockError as error:
-            return Failed(self._context.located(error))
-        except Exception as error:
-            return Failed(self._context.noted(error, place))
-
-    def _collated(self, rows: list[Any], block: Block, place: int) -> Block:
-        """Writes each result straight into its place in the batch that will be made of them."""
-        first = self._one(rows[0], place)
-        if type(first) is np.ndarray and first.dtype.kind != "O":
-            return self._into_rows(first, rows, block, place)
-        results = [first]
-        results += [self._one(row, place + i) for i, row in enumerate(rows[1:], 1)]
-        if isinstance(first, np.generic):
-            column = stack_leaves(results, self._context.arena.empty)
-            if column is not None:
-                return Block.of_columns(Structure.of(first), [column], len(results), block.positions)
-        return Block.of_rows(results, block.positions)
-
-    def _into_rows(self, first: np.ndarray, rows: list[Any], block: Block, place: int) -> Block:
-        shape, dtype = first.shape, first.dtype
-        slot = self._context.arena.empty((len(rows), *shape), dtype)
-        slot[0] = first
-        function = self._function
-        for i in range(1, len(rows)):
-            row = rows[i]
-            try:
-                result = function(*row) if type(row) is tuple else function(row)
-            except Exception as error:
-                result = Failed(self._context.noted(error, place + i))
-            if type(result) is np.ndarray and result.shape == shape and result.dtype == dtype:
-                slot[i] = result
-            else:
-                return self._as_rows(slot, i, result, rows, block, place)
-        return Block.of_columns(Structure.of(first), [slot], len(rows), block.positions)
-
-    def _as_rows(self, slot: np.ndarray, done: int, result: Any, rows: list[Any], block: Block, place: int) -> Block:
-        """Goes on with rows where one result, `result` at `done`, is unlike the first."""
-        if type(result) is not Failed:
-            try:
-                result = as_result(result)
-            except PenstockError as error:
-                result = Failed(self._context.located(error))
-        rest = [self._one(row, place + i) for i, row in enumerate(rows[done + 1 :], done + 1)]
-        return Block.of_rows([*slot[:done], result, *rest], block.positions)
-
-
 class _VectorizedCall:
     """Calls a function on whole columns."""
 
@@ -207,8 +140,10 @@ class _VectorizedCall:
         except Exception as error:
             if block.size > 1:  # which element it was must not depend on how many were asked for
                 return self._singly(block, place)
-            located = isinstance(error, PenstockError)
-            failed = Failed(self._context.located(error) if located else self._context.noted(error, place))
+            if isinstance(error, PenstockError):
+                failed = Failed(self._context.located(error))
+            else:
+                failed = Failed(self._context.noted(error, place))
             return Block.of_rows([failed], block.positions, True)
 
     def _columns(self, block: Block) -> Block:

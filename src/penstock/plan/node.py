@@ -16,6 +16,7 @@ from .op import Op
 __all__ = ["Node", "Origin", "caller_origin", "located"]
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
+_COMMANDS = str(Path(_PACKAGE, "cli.py"))  # its pipelines are a user's like any other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +33,10 @@ class Origin:
 def caller_origin() -> Origin:
     """The innermost line on the stack that is not penstock's own."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) or file == _COMMANDS:
+            break
         frame = frame.f_back
     return Origin(frame.f_code.co_filename, frame.f_lineno)
 

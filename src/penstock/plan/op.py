@@ -168,7 +168,7 @@ class Op:
 
     def describe(self) -> str:
         """The operator as one line of a plan: name and the arguments that were given."""
-        shown = []
+        shown: list[str] = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.repr and not (value is field.default and shown):

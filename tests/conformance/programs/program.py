@@ -1,9 +1,9 @@
 """A program: a pipeline written once, run on tf.data and on penstock.
 
-`build` gets a library object `L` (oracle_tf.TensorFlow or on_penstock.Penstock) and returns a dataset or a value. `L.Dataset` is the
-library's own class; where a user's function cannot be the same text in a TensorFlow graph and in NumPy, `L` has a neutral word for it
-(`L.cast`, `L.fill`, `L.fail_on` …). Inputs are NumPy arrays and scalars with their dtypes spelled out, because Python's own numbers mean
-int32/float32 there and int64/float64 here.
+`build` gets a library object `L` (oracle_tf.TensorFlow or on_penstock.Penstock) and returns a dataset or a value.
+`L.Dataset` is the library's own class; where a user's function cannot be the same text in a TensorFlow graph and in
+NumPy, `L` has a neutral word for it (`L.cast`, `L.fill`, `L.fail_on` …). Inputs are NumPy arrays and scalars with their
+dtypes spelled out, because Python's own numbers mean int32/float32 there and int64/float64 here.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,102 @@
+"""The command line: `penstock demo` shows the main job on data that it makes itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from time import perf_counter
+
+import numpy as np
+
+from . import __version__
+from .dataset import Dataset
+from .memory.ledger import format_bytes
+from .observe.process import PeakMemory
+from .options import parse_memory
+
+__all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="penstock", description="Input pipelines inside a memory budget.")
+    parser.add_argument("--version", action="version", version=f"penstock {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser("demo", help="slice, shuffle, map and batch a 400 MB array under a 64 MB budget")
+    demo.add_argument("--rows", type=int, default=100_000, help="rows of 500 float64 (default: 100,000, 400 MB)")
+    demo.add_argument("--memory", default="64MB", help="the budget (default: 64MB)")
+    demo.add_argument("--epochs", type=int, default=3, help="passes over the data (default: 3)")
+    options = parser.parse_args(arguments)
+    return run_demo(options.rows, options.memory, options.epochs)
+
+
+def run_demo(num_rows: int, memory: str, num_epochs: int) -> int:
+    """Feeds a loop from an array much larger than the budget, and compares the budget with what the system saw."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    budget_bytes = parse_memory(memory, available_bytes=2**62)
+    console.print(f"Making an array of {num_rows:,} × 500 float64 ({format_bytes(num_rows * 4000)}) …")
+    data, labels = _make_data(num_rows)
+
+    def standardize(row: np.ndarray, label: np.int64) -> tuple[np.ndarray, np.int64]:
+        return ((row - 0.5) * 3.46).astype(np.float32), label
+
+    dataset = (
+        Dataset.from_tensor_slices((data, labels))
+        .map(standardize)
+        .shuffle(10_000, seed=1)
+        .batch(256)
+    )  # fmt: skip
+    console.print(f"\n[bold]dataset.explain(memory={memory!r})[/bold]")
+    console.print(str(dataset.explain(memory=memory)), soft_wrap=True, markup=False)
+    console.print()
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:>9,.0f} rows"),
+        TimeRemainingColumn(),
+    )
+    checksum = 0
+    with PeakMemory() as watch, Progress(*columns, console=console) as progress:
+        start = perf_counter()
+        for epoch in range(num_epochs):
+            task = progress.add_task(f"epoch {epoch}", total=num_rows)
+            with dataset.run(memory=memory) as run:
+                for _, batch_labels in run:
+                    checksum += int(batch_labels.sum())
+                    progress.advance(task, len(batch_labels))
+                peak_charged = run.ledger.peak_bytes
+        elapsed_s = perf_counter() - start
+
+    table = Table(show_header=False, box=None, padding=(0, 2))
+    table.add_row("rows per second", f"{num_rows * num_epochs / elapsed_s:,.0f}")
+    table.add_row("the array (yours, sliced in place)", format_bytes(data.nbytes))
+    table.add_row("budget", format_bytes(budget_bytes))
+    table.add_row("most that the pipeline held, by its own ledger", format_bytes(peak_charged))
+    table.add_row("growth of the process, as the system saw it", format_bytes(watch.growth_bytes))
+    console.print(table)
+    expected = num_epochs * int(labels.sum())
+    inside = watch.growth_bytes <= budget_bytes
+    if checksum != expected:
+        console.print(f"[red]The labels add up to {checksum:,}, not to {expected:,}: please report this.[/red]")
+    elif not inside:
+        console.print("[red]The process grew by more than the budget: please report this.[/red]")
+    else:
+        console.print(f"[green]Every row came {num_epochs} times, and memory stayed within the budget.[/green]")
+    return 0 if inside and checksum == expected else 1
+
+
+def _make_data(num_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    data = np.empty((num_rows, 500))
+    for start in range(0, num_rows, 4096):  # in pieces, so that making the data does not itself need a second array
+        rng.random(out=data[start : start + 4096])
+    return data, rng.integers(0, 10, num_rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

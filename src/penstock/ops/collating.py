@@ -1,0 +1,64 @@
+"""The cursor of operators that put several elements together to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..block import Block
+from ..cursor import FeedCursor
+from ..element import Failed
+from ..errors import PlanError
+from ..plan.op import Context
+from .batching import take_blocks
+
+__all__ = ["CollatingCursor"]
+
+
+class CollatingCursor(FeedCursor):
+    """Takes `size` elements at a time and gives what `collate` makes of them.
+
+    A failed element takes those gathered before it along; elements that cannot be put together are lost as a whole.
+    """
+
+    __slots__ = ("_collate", "_context", "_drop_remainder", "_size")
+
+    def __init__(
+        self, context: Context, size: int, drop_remainder: bool, collate: Callable[[list[Block]], Any]
+    ) -> None:
+        super().__init__(context.input())
+        self._context = context
+        self._size = size
+        self._drop_remainder = drop_remainder
+        self._collate = collate
+
+    def pull(self, n: int) -> Block | None:
+        batches: list[Any] = []
+        while len(batches) < n:
+            blocks, failed = self._take()
+            if not blocks:
+                break
+            batches.append(failed or self._collated(blocks))
+        return Block.of_rows(batches) if batches else None
+
+    def _take(self) -> tuple[list[Block], Failed | None]:
+        """The elements of the next batch; none at the end."""
+        blocks, count = take_blocks(self.feed, self._size)
+        if blocks and blocks[-1].has_failures:
+            return blocks, blocks[-1].rows()[-1]
+        return ([], None) if self._drop_remainder and count < self._size else (blocks, None)
+
+    def _collated(self, blocks: list[Block]) -> Any:
+        try:
+            return self._collate(blocks)
+        except PlanError as error:
+            return Failed(self._context.located(error))
+
+    def skip(self, n: int) -> int:
+        # Where a batch begins depends on which elements before it failed: they must be read.
+        for skipped in range(n):
+            if not self._take()[0]:
+                return skipped
+        return n
+
+

@@ -1,0 +1,67 @@
+"""ignore_errors: leaves out the elements that failed."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+
+from ..block import Block
+from ..element import Failed
+from ..plan.op import Context, ElementFunction, Op
+from ..plan.traits import Traits
+from ..spec import UNKNOWN, Spec
+
+__all__ = ["IgnoreErrors"]
+
+_log = logging.getLogger("penstock")
+
+
+@dataclasses.dataclass(frozen=True)
+class IgnoreErrors(Op):
+    """Drops the elements whose making raised, and goes on with the next.
+
+    Args:
+        log_warning: Whether each of them is logged, as a warning of the logger `penstock`.
+
+    Memory: nothing.
+    State: its input's.
+
+    >>> import penstock as ps
+    >>> [float(x) for x in ps.Dataset.range(3).map(lambda x: 1 // int(x)).ignore_errors()]
+    [1.0, 0.0]
+    """
+
+    log_warning: bool = False
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return inputs[0].with_cardinality(UNKNOWN)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="elementwise", passes_columns=True)
+
+    def element_function(self, context: Context) -> ElementFunction:
+        return _Drop(context, self.log_warning)
+
+
+class _Drop:
+    def __init__(self, context: Context, log_warning: bool) -> None:
+        self._context = context
+        self._log_warning = log_warning
+
+    def __call__(self, block: Block, place: int) -> Block:
+        if block.columns is not None:
+            return Block.of_columns(block.structure, block.columns, block.size)
+        rows = block.rows()
+        if not block.has_failures:
+            return Block.of_rows(rows, has_failures=False)
+        if self._log_warning:
+            for i, row in enumerate(rows):
+                if type(row) is Failed:
+                    self._warn(row.error, place + i)
+        return Block.of_rows([row for row in rows if type(row) is not Failed], has_failures=False)
+
+    def _warn(self, error: BaseException, place: int) -> None:
+        node = self._context.node
+        _log.warning("%s at %s: dropped element %d: %r", node.op.name, node.origin, place, error)

@@ -1,0 +1,270 @@
+"""Reading datasets that a user's function makes of elements: what `flat_map` and `interleave` share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from ..block import Block
+from ..cursor import Cursor, Feed, State, expect_list
+from ..element import Failed, is_dataset
+from ..errors import BadType, PenstockError, StateError
+from ..memory.ledger import Lease
+from ..options import AUTOTUNE
+from ..plan.node import Node
+from ..plan.op import Context
+from .calling import call
+
+__all__ = ["CycleCursor", "drawn_seeds", "reseeded"]
+
+# A turn of at least this many elements is passed on as one block; shorter ones are gathered.
+_WHOLE_TURN = 16
+# A thread pays if an element takes longer to make than it takes to hand it over.
+_WORTH_A_THREAD_NS = 100_000
+_MOST_THREADS = 16
+
+
+def _is_unseeded(node: Node) -> bool:
+    return hasattr(node.op, "drawn") and getattr(node.op, "seed", None) is None
+
+
+def drawn_seeds(node: Node) -> list[int]:
+    """The seeds that were drawn for operators which the user gave none."""
+    return [node.op.drawn for node in node.walk() if _is_unseeded(node)]  # type: ignore[attr-defined]
+
+
+def reseeded(node: Node, seeds: list[int]) -> Node:
+    """The plan with seeds that were drawn for it before."""
+    left = iter(seeds)
+
+    def seed(node: Node) -> Node:
+        return node.with_op(dataclasses.replace(node.op, drawn=next(left))) if _is_unseeded(node) else node  # type: ignore[type-var]
+
+    return node.transform(seed) if len(drawn_seeds(node)) == len(seeds) else node
+
+
+class _Slot:
+    """A dataset that is being read, and what it takes to open it again."""
+
+    __slots__ = ("ahead", "before", "feed", "lease", "live", "measured", "place", "seeds")
+
+    def __init__(self, place: int, before: State, lease: Lease, dataset: Any, cursor: Cursor) -> None:
+        self.place = place
+        self.before = before
+        self.lease = lease
+        self.seeds = drawn_seeds(dataset.node)
+        self.live = any(node.op.traits.live for node in dataset.node.walk())
+        self.feed = Feed(cursor)
+        self.ahead = False
+        self.measured = False
+
+    def read_ahead(self, context: Context) -> None:
+        """Lets a thread read on; only while nothing that was read lies ready."""
+        self.feed = Feed(context.run_ahead(self.feed.cursor, AUTOTUNE))
+        self.ahead = self.measured = True
+
+    def state(self) -> State:
+        return [self.place, self.before, self.seeds, int(self.ahead), self.feed.state()]
+
+    def close(self) -> None:
+        self.feed.close()
+        self.lease.release()
+
+
+class CycleCursor(Cursor):
+    """Reads `cycle_length` datasets in turn, `block_length` elements at a time, each made of one input element.
+
+    The order is that of tf.data: a slot whose dataset has ended is left at once, and takes the next dataset when the
+    cycle comes back to it; an element that fails does not count in its turn; an input element of which no dataset could
+    be made is one failure, and the slot takes the next.
+
+    Slots below `num_ahead` are read ahead by a thread each; `AUTOTUNE` gives a thread to those whose elements take long.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        function: Callable[..., Any],
+        cycle_length: int = 1,
+        block_length: int = 1 << 62,
+        num_ahead: int = 0,
+    ) -> None:
+        self._context = context
+        self._function = function
+        self._block_length = block_length
+        self._num_ahead = num_ahead
+        self._input = context.input()
+        self._place = 0
+        self._ended = False
+        self._slots: list[_Slot | None] = [None] * cycle_length
+        self._turn = 0
+        self._given = 0
+
+    def pull(self, n: int) -> Block | None:
+        rows: list[Any] = []
+        while len(rows) < n:
+            slot = self._slots[self._turn]
+            if slot is None:
+                failed = self._fill()
+                if failed is not None:
+                    rows.append(failed)
+                elif self._slots[self._turn] is None and not any(self._slots):
+                    break
+                continue
+            if slot.live and rows:
+                break  # what was asked for may be long in coming; what is here may be used
+            turn = min(n, self._block_length - self._given)
+            if not rows and (turn == n or turn >= _WHOLE_TURN):
+                block = self._timed(slot, lambda feed: feed.take(1 if slot.live else turn))  # noqa: B023
+                if block is not None:
+                    self._count(block.size - int(block.has_failures))
+                    return _unnumbered(block)
+                self._leave(slot)
+                continue
+            row = self._timed(slot, lambda feed: feed.next(self._demand(n - len(rows))))
+            if row is Feed.END:
+                self._leave(slot)
+                continue
+            rows.append(row)
+            self._count(int(type(row) is not Failed))
+        return Block.of_rows(rows) if rows else None
+
+    def _demand(self, left: int) -> int:
+        """How many of the next `left` elements come from the slot whose turn it is, if none ends before."""
+        turn = min(left, self._block_length - self._given)
+        others = (len(self._slots) - 1) * self._block_length
+        rounds, rest = divmod(left - turn, others + self._block_length)
+        return turn + rounds * self._block_length + max(0, rest - others)
+
+    def _timed(self, slot: _Slot, read: Callable[[Feed], Any]) -> Any:
+        """Reads from a slot, and gives it a thread if that took long and it may have one."""
+        if slot.measured:
+            return read(slot.feed)
+        start = perf_counter_ns()
+        result = read(slot.feed)
+        size = result.size if type(result) is Block else 1
+        slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS * size and result is not None
+        slot.measured = True
+        if slow and slot.feed.empty and sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS:
+            slot.read_ahead(self._context)
+        return result
+
+    def _count(self, num_elements: int) -> None:
+        self._given += num_elements
+        if self._given == self._block_length:
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        self._given = 0
+        self._turn = (self._turn + 1) % len(self._slots)
+
+    def _leave(self, slot: _Slot) -> None:
+        self._slots[self._turn] = None
+        slot.close()
+        self._next_turn()
+
+    def _fill(self) -> Failed | None:
+        """Opens the next dataset in the slot whose turn it is; moves on if there is none."""
+        if self._ended:
+            self._next_turn()
+            return None
+        before = self._input.state()
+        block = self._input.pull(1)
+        if block is None:
+            self._ended = True
+            return None
+        place, self._place = self._place, self._place + 1
+        try:
+            slot = self._open(block, place, before, None)
+        except PenstockError as error:
+            return Failed(self._context.located(error))
+        except Exception as error:
+            return Failed(self._context.noted(error, place))
+        if isinstance(slot, _Slot):
+            self._slots[self._turn] = slot
+            if 0 <= self._turn < self._num_ahead:
+                slot.read_ahead(self._context)
+            slot.measured = slot.measured or self._num_ahead != AUTOTUNE
+            return None
+        return slot
+
+    def _open(self, block: Block, place: int, before: State, seeds: list[int] | None) -> _Slot | Failed:
+        (row,) = block.rows()
+        if type(row) is Failed:
+            return row
+        # The dataset may keep the element that it was made of for as long as it is read.
+        lease = self._context.share.acquire(self._context.arena.unaccounted_bytes(block))
+        try:
+            dataset = call(self._function, row)
+            if not is_dataset(dataset):
+                raise BadType(f"map_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
+            if seeds:
+                dataset = type(dataset)(reseeded(dataset.node, seeds))
+            return _Slot(place, before, lease, dataset, self._context.open_dataset(dataset))
+        except BaseException:
+            lease.release()
+            raise
+
+    def skip(self, n: int) -> int:
+        if len(self._slots) > 1:
+            return super().skip(n)  # which elements failed, and so did not count, shows only when they are made
+        skipped = 0
+        while skipped < n:
+            slot = self._slots[0]
+            if slot is not None:
+                step = slot.feed.skip(n - skipped)
+                skipped += step
+                if skipped < n:
+                    self._leave(slot)
+            elif self._fill() is not None:
+                skipped += 1
+            elif self._ended:
+                break
+        return skipped
+
+    def state(self) -> State:
+        slots = [None if slot is None else slot.state() for slot in self._slots]
+        return [self._turn, self._given, self._place, int(self._ended), self._input.state(), slots]
+
+    def restore(self, state: State) -> None:
+        self._turn, self._given, self._place, ended, below, slots = expect_list(state, 6)
+        self._ended = bool(ended)
+        self._slots = [None] * len(slots)
+        for i, saved in enumerate(slots):
+            if saved is not None:
+                self._reopen(i, *expect_list(saved, 5))
+        self._input.restore(below)
+
+    def _reopen(self, index: int, place: int, before: State, seeds: list[int], ahead: int, below: State) -> None:
+        """Makes a dataset again that was being read, and moves to where that was."""
+        input = self._context.input()
+        try:
+            input.restore(before)
+            block = input.pull(1)
+        finally:
+            input.close()
+        slot = None if block is None else self._open(block, place, before, seeds)
+        if not isinstance(slot, _Slot):
+            raise StateError(f"input element {place}, of which a dataset was being read, is no longer there")
+        self._slots[index] = slot
+        if ahead:
+            slot.read_ahead(self._context)
+        slot.measured = slot.measured or self._num_ahead != AUTOTUNE
+        slot.feed.restore(below)
+
+    def close(self) -> None:
+        for slot in self._slots:
+            if slot is not None:
+                slot.close()
+        self._slots = [None] * len(self._slots)
+        self._ended = True
+        self._input.close()
+
+
+def _unnumbered(block: Block) -> Block:
+    """Without positions: those count the elements of one inner dataset."""
+    if block.positions is not None:
+        block.positions = None
+    return block
