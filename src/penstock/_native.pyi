@@ -1,9 +1,9 @@
 """Kernels over buffers, written in C++ (see `native/`): no state, no threads, no policy.
 
 Arrays of numbers are one-dimensional and int64, tables of rows two-dimensional and uint8 (their bytes); all are
-C-contiguous and in the machine's byte order; anything else is a `TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL and
-allocate nothing. What they compute depends on their arguments alone, on every machine, and is part of the
-meaning of a saved state.
+C-contiguous and in the machine's byte order. Anything else is a `TypeError`, never a silent copy; an unaligned array is
+a `ValueError`. The kernels release the GIL and allocate nothing. What they compute depends on their arguments alone, on
+every machine, and is part of the meaning of a saved state.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Dataset: what users hold.
 
-A Dataset is an immutable handle on a plan node. Its methods are made from the operators: `take = method(Take)` gives the
-method the signature and the documentation of the class. Nothing runs before `run()` or `iter()`.
+A Dataset is an immutable handle on a plan node. Its methods are made from the operators: `take = method(Take)` gives
+the method the signature and the documentation of the class. Nothing runs before `run()` or `iter()`.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Dataset:
         files = _made(ListFiles, lambda: (ListFiles(file_pattern), []))
         return files.shuffle(seed=seed) if shuffle or shuffle is None else files
 
-    def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
+    def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:
         """What a function makes of this dataset; for operators of your own in a chain of calls."""
         result = transformation_func(self)
         if not isinstance(result, Dataset):
@@ -243,7 +243,7 @@ class Dataset:
 
     def with_options(self, options: Options, name: str | None = None) -> Dataset:
         """This dataset with options fixed on it; later ones win."""
-        if not isinstance(options, Options):
+        if type(options) is not Options:
             origin = caller_origin()
             raise located(BadType(f"expected Options, got {type(options).__name__}"), "with_options", origin)
         return Dataset(self.node, self._options.merged(options))

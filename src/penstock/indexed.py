@@ -43,7 +43,8 @@ class IndexCursor(Cursor):
         self._lease = lease  # of the bytes that the orders hold
         self._place = 0
         self._extended = 0
-        self._forget_ahead()
+        self._ahead: np.ndarray = _NOTHING
+        self._ahead_at = 0
 
     @property
     def _outer(self) -> Order:
@@ -97,8 +98,8 @@ class IndexCursor(Cursor):
         self._forget_ahead()
 
     def _forget_ahead(self) -> None:
-        self._ahead: np.ndarray = _NOTHING
-        self._ahead_at: int = 0
+        self._ahead = _NOTHING
+        self._ahead_at = 0
 
     def skip(self, n: int) -> int:
         skipped = int(max(0, min(n, self._outer.length - self._place)))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _native
+from ._native import permute, permute_at, window_shuffle
 
 __all__ = [
     "Index",
@@ -295,12 +295,12 @@ class PermutationOrder(_DerivedOrder):
         if start >= stop:
             return slice(0, 0)
         out = np.empty(stop - start, dtype=np.int64)
-        _native.permute(self._n, self._key, start, out)
+        permute(self._n, self._key, start, out)
         return self.inner.at(out)
 
     def at(self, places: np.ndarray) -> np.ndarray:
         out = np.empty_like(places)
-        _native.permute_at(self._n, self._key, np.ascontiguousarray(places), out)
+        permute_at(self._n, self._key, np.ascontiguousarray(places), out)
         return self.inner.at(out)
 
 
@@ -336,7 +336,7 @@ class WindowShuffler:
     def draw(self, n: int) -> np.ndarray:
         """Up to n shuffled numbers."""
         out = np.empty(n, dtype=np.int64)
-        consumed, produced, self._filled = _native.window_shuffle(
+        consumed, produced, self._filled = window_shuffle(
             self._slots, self._filled, np.ascontiguousarray(self._fed), self.drained, self._key, self.drawn, out
         )
         self._fed = self._fed[consumed:]

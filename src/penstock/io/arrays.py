@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _native
+from .._native import gather
 from ..block import Block
 from ..cursor import Cursor
 from ..element import (
@@ -175,8 +175,8 @@ class _ColumnReader:
         plain.flags.writeable = False
         if plain.dtype.kind in "OUS":
             return lambda index: _encoded(plain[index])
-        gather = self._gather_of(plain)
-        return lambda index: plain[index] if isinstance(index, slice) else gather(index)
+        gathered = self._gather_of(plain)
+        return lambda index: plain[index] if isinstance(index, slice) else gathered(index)
 
     def _gather_of(self, column: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """How scattered rows of a plain column are brought into a slot."""
@@ -187,12 +187,12 @@ class _ColumnReader:
             return lambda index: column.take(index, 0, empty((index.size, *shape), dtype), "clip")
         table = np.ndarray((len(column), row_bytes), np.uint8, column)
 
-        def gather(index: np.ndarray) -> np.ndarray:
+        def gathered(index: np.ndarray) -> np.ndarray:
             slot = empty((index.size, *shape), dtype)
-            _native.gather(table, index, np.ndarray((index.size, row_bytes), np.uint8, slot))
+            gather(table, index, np.ndarray((index.size, row_bytes), np.uint8, slot))
             return slot
 
-        return gather
+        return gathered
 
     def _rows(self, index: Index) -> Block:
         places = range(index.start, index.stop) if isinstance(index, slice) else index.tolist()

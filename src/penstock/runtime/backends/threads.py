@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -147,7 +148,7 @@ class ParallelCursor(Cursor):
             self._tuner.asked(starved=not self._is_ready())
             while self._threads.count < self._tuner.level:
                 number = self._threads.count
-                self._threads.start(lambda: self._work(number))
+                self._threads.start(functools.partial(self._work, number))
             start = perf_counter_ns()
             while not self._is_ready() and not (self._ended and not self._tickets):
                 changed.wait()
