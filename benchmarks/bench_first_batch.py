@@ -72,6 +72,7 @@ WORKLOADS = (
             Target("penstock", 10e6, of="extra_bytes"),
         ),
         rows=ROWS,
+        batch=((BATCH,), "int64"),
         metric="first batch",
     ),
 )

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.workload import Contender, Epoch, Workload, first_batch
+from benchmarks.workload import Batch, Contender, Epoch, Workload, first_batch
 
 
 class Seat:
@@ -38,11 +38,13 @@ class Seat:
     def check(self) -> dict[str, Any]:
         """See that the contender does the job that was asked for."""
         assert self.epoch is not None
-        batch = first_batch(self.epoch())
+        self._expect(first_batch(self.epoch()))
+        return {}
+
+    def _expect(self, batch: Batch) -> None:
         got = (tuple(batch.shape), str(batch.dtype))
         if self.workload.batch is not None and got != self.workload.batch:
             raise ValueError(f"the first batch should be {self.workload.batch}, but is {got}")
-        return {}
 
     def epochs(self, count: int) -> dict[str, Any]:
         assert self.epoch is not None
@@ -63,8 +65,10 @@ class Seat:
         gc.collect()
         start = time.perf_counter()
         self.epoch = self.contender.build(self.data)
-        first_batch(self.epoch())
-        return {"seconds": time.perf_counter() - start}
+        batch = first_batch(self.epoch())
+        seconds = time.perf_counter() - start
+        self._expect(batch)
+        return {"seconds": seconds}
 
 
 def cpu_seconds() -> float:

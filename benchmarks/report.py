@@ -58,8 +58,8 @@ def contender_rows(report: Report) -> list[Row]:
         elif report.workload.metric == "rate":
             compared = outcome is not first and first.value is not None
             versus = f"{(first.value or 0.0) / outcome.value:.3g}x as fast" if compared else ""
-            share = _share(outcome.value, limit and limit.value)
-            cpu_share = _share(outcome.cpu_value, limit and limit.cpu_value)
+            share = _share(outcome.value, limit.value if limit else None)
+            cpu_share = _share(outcome.cpu_value, limit.cpu_value if limit else None)
             cpu = f"{outcome.cpu_value:,.0f}"
             cells = [f"{outcome.value:,.0f}", versus, share, cpu, cpu_share, megabytes(outcome.extra_bytes)]
         elif report.workload.metric == "first batch":

@@ -12,23 +12,31 @@ from typing import Any, ClassVar
 
 from .errors import BadType, PenstockError
 from .io.arrays import FromTensors, FromTensorSlices
+from .io.files import ListFiles
+from .io.generator import FromGenerator
 from .io.numbers import Counter, Random, Range
 from .memory.limits import available_bytes
 from .observe.explain import Explanation, explain
 from .ops.batch import Batch
 from .ops.filter import Filter
+from .ops.flat_map import FlatMap
 from .ops.ignore_errors import IgnoreErrors
+from .ops.interleave import Interleave
 from .ops.map import Map
 from .ops.padded_batch import PaddedBatch
 from .ops.prefetch import Prefetch
 from .ops.ragged_batch import RaggedBatch
+from .ops.rebatch import Rebatch
 from .ops.repeat import Repeat
+from .ops.scan import Scan
 from .ops.shard import Shard
 from .ops.shuffle import Shuffle
 from .ops.skip import Skip
 from .ops.sparse_batch import SparseBatch
 from .ops.take import Take
 from .ops.take_while import TakeWhile
+from .ops.unbatch import Unbatch
+from .ops.unique import Unique
 from .optimize import optimized
 from .options import DEFAULT_MEMORY_FRACTION, Options, parse_memory
 from .plan.node import Node, caller_origin, located
@@ -135,6 +143,7 @@ class Dataset:
     # Sources.
     from_tensor_slices = source(FromTensorSlices)
     from_tensors = source(FromTensors)
+    from_generator = source(FromGenerator)
     range = source(Range)
     counter = source(Counter)
     random = source(Random)
@@ -142,7 +151,9 @@ class Dataset:
     # Each element.
     map = method(Map)
     filter = method(Filter)
+    scan = method(Scan)
     take_while = method(TakeWhile)
+    unique = method(Unique)
     ignore_errors = method(IgnoreErrors)
 
     # Which elements, and in which order.
@@ -157,8 +168,12 @@ class Dataset:
     padded_batch = method(PaddedBatch)
     ragged_batch = method(RaggedBatch)
     sparse_batch = method(SparseBatch)
+    unbatch = method(Unbatch)
+    rebatch = method(Rebatch)
 
     # Datasets into one.
+    flat_map = method(FlatMap)
+    interleave = method(Interleave)
 
     # When and where.
     prefetch = method(Prefetch)

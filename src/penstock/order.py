@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,7 @@ __all__ = [
     "WindowOrder",
     "WindowShuffler",
     "child_epoch",
+    "draw_seed",
     "hash64",
 ]
 
@@ -51,6 +53,11 @@ def hash64(*parts: int) -> int:
     """64 well-mixed bits of some integers of any size."""
     text = ",".join(map(str, parts)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def draw_seed() -> int:
+    """A seed that nobody chose."""
+    return int.from_bytes(os.urandom(8), "little") >> 1
 
 
 def child_epoch(epoch: int, iteration: int, count: int | None) -> int:

@@ -118,6 +118,8 @@ def element_spec(dataset: Any) -> Any:
     """Shapes and dtypes in normal form: (shape with None, dtype name), strings as 'string'."""
 
     def leaf(spec: Any) -> Any:
+        if isinstance(spec, ps.DatasetSpec):
+            return ("dataset", normal_structure(spec.element_spec, leaf))
         dtype = "string" if spec.dtype == ps.string else np.dtype(spec.dtype).str
         return (tuple(spec.shape), dtype)
 

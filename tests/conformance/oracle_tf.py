@@ -126,6 +126,8 @@ def element_spec(dataset: Any) -> Any:
     """Shapes and dtypes in normal form: (shape with None, dtype name), strings as 'string'."""
 
     def leaf(spec: Any) -> Any:
+        if isinstance(spec, tf.data.DatasetSpec):
+            return ("dataset", normal_structure(spec.element_spec, leaf))
         assert isinstance(spec, tf.TensorSpec), f"a spec that is not of plain tensors: {spec}"
         dtype = "string" if spec.dtype == tf.string else np.dtype(spec.dtype.as_numpy_dtype).str
         return (tuple(spec.shape.as_list()), dtype)

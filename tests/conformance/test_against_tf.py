@@ -25,7 +25,11 @@ def test_same_as_tf_data(program: Program) -> None:
     for number, (theirs, ours) in enumerate(zip(expected.outcomes, actual.outcomes, strict=True)):
         same = theirs == ours if program.exact else as_multiset(theirs) == as_multiset(ours)
         assert same, f"pass {number}\ntf.data  {theirs!r}\npenstock {ours!r}"
-    assert actual.cardinality == expected.cardinality, "cardinality"
+    if actual.cardinality != expected.cardinality:
+        # Where tf.data does not know, or says what its own run contradicts, the true count is as good an answer.
+        (first, *_) = expected.outcomes
+        assert first.ended
+        assert actual.cardinality == len(first.without_errors()), f"not {expected.cardinality}, as tf.data says"
     assert actual.element_spec == expected.element_spec, "element_spec"
 
 

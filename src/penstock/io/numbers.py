@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from ..cursor import Cursor
 from ..element import LEAF
 from ..errors import BadArgument, BadType
 from ..indexed import IndexCursor
-from ..order import Index, RangeOrder, as_array, hash64
+from ..order import Index, RangeOrder, as_array, draw_seed, hash64
 from ..plan.op import Context, Op, Reader, argument
 from ..plan.traits import Traits
 from ..spec import INFINITE, Spec, TensorSpec
@@ -160,7 +159,7 @@ class Random(Op):
 
     seed: int | None = None
     rerandomize_each_iteration: bool | None = None
-    drawn: int = dataclasses.field(default_factory=lambda: secrets.randbits(63), compare=False, repr=False)
+    drawn: int = dataclasses.field(default_factory=draw_seed, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.seed is not None:

@@ -79,9 +79,9 @@ class Arena:
         self._by_base[id(slot.base)] = slot
         return slot.base
 
-    def hand_over(self, leaf: Any) -> None:
+    def hand_over(self, leaf: np.ndarray) -> None:
         """Notes that an array went to the caller: its slot is the caller's until dropped."""
-        slot = self._by_base.get(id(getattr(leaf, "base", None)))
+        slot = self._by_base.get(id(leaf.base))
         if slot is not None:
             slot.handed_over = True
 

@@ -99,6 +99,7 @@ class CycleCursor(Cursor):
         self._place = 0
         self._ended = False
         self._slots: list[_Slot | None] = [None] * cycle_length
+        self._num_open = 0
         self._turn = 0
         self._given = 0
 
@@ -107,23 +108,23 @@ class CycleCursor(Cursor):
         while len(rows) < n:
             slot = self._slots[self._turn]
             if slot is None:
+                if self._ended and not self._num_open:
+                    break
                 failed = self._fill()
                 if failed is not None:
                     rows.append(failed)
-                elif self._slots[self._turn] is None and not any(self._slots):
-                    break
                 continue
             if slot.live and rows:
-                break  # what was asked for may be long in coming; what is here may be used
+                break  # the next may be long in coming, and what is here can be used
             turn = min(n, self._block_length - self._given)
-            if not rows and (turn == n or turn >= _WHOLE_TURN):
-                block = self._timed(slot, lambda feed: feed.take(1 if slot.live else turn))  # noqa: B023
+            if slot.measured and not rows and (turn == n or turn >= _WHOLE_TURN):
+                block = slot.feed.take(1 if slot.live else turn)
                 if block is not None:
                     self._count(block.size - int(block.has_failures))
                     return _unnumbered(block)
                 self._leave(slot)
                 continue
-            row = self._timed(slot, lambda feed: feed.next(self._demand(n - len(rows))))
+            row = slot.feed.next(self._demand(n - len(rows))) if slot.measured else self._first(slot)
             if row is Feed.END:
                 self._leave(slot)
                 continue
@@ -138,18 +139,15 @@ class CycleCursor(Cursor):
         rounds, rest = divmod(left - turn, others + self._block_length)
         return turn + rounds * self._block_length + max(0, rest - others)
 
-    def _timed(self, slot: _Slot, read: Callable[[Feed], Any]) -> Any:
-        """Reads from a slot, and gives it a thread if that took long and it may have one."""
-        if slot.measured:
-            return read(slot.feed)
+    def _first(self, slot: _Slot) -> Any:
+        """The first element of a dataset; if it took long, a thread reads on."""
         start = perf_counter_ns()
-        result = read(slot.feed)
-        size = result.size if type(result) is Block else 1
-        slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS * size and result is not None
+        row = slot.feed.next()
         slot.measured = True
-        if slow and slot.feed.empty and sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS:
+        slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS
+        if slow and row is not Feed.END and sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS:
             slot.read_ahead(self._context)
-        return result
+        return row
 
     def _count(self, num_elements: int) -> None:
         self._given += num_elements
@@ -162,6 +160,7 @@ class CycleCursor(Cursor):
 
     def _leave(self, slot: _Slot) -> None:
         self._slots[self._turn] = None
+        self._num_open -= 1
         slot.close()
         self._next_turn()
 
@@ -182,13 +181,17 @@ class CycleCursor(Cursor):
             return Failed(self._context.located(error))
         except Exception as error:
             return Failed(self._context.noted(error, place))
-        if isinstance(slot, _Slot):
-            self._slots[self._turn] = slot
-            if 0 <= self._turn < self._num_ahead:
-                slot.read_ahead(self._context)
-            slot.measured = slot.measured or self._num_ahead != AUTOTUNE
-            return None
-        return slot
+        if isinstance(slot, Failed):
+            return slot
+        self._put(self._turn, slot, ahead=self._turn < self._num_ahead)
+        return None
+
+    def _put(self, index: int, slot: _Slot, ahead: bool) -> None:
+        self._slots[index] = slot
+        self._num_open += 1
+        slot.measured = self._num_ahead != AUTOTUNE
+        if ahead:
+            slot.read_ahead(self._context)
 
     def _open(self, block: Block, place: int, before: State, seeds: list[int] | None) -> _Slot | Failed:
         (row,) = block.rows()
@@ -248,17 +251,14 @@ class CycleCursor(Cursor):
         slot = None if block is None else self._open(block, place, before, seeds)
         if not isinstance(slot, _Slot):
             raise StateError(f"input element {place}, of which a dataset was being read, is no longer there")
-        self._slots[index] = slot
-        if ahead:
-            slot.read_ahead(self._context)
-        slot.measured = slot.measured or self._num_ahead != AUTOTUNE
+        self._put(index, slot, bool(ahead))
         slot.feed.restore(below)
 
     def close(self) -> None:
         for slot in self._slots:
             if slot is not None:
                 slot.close()
-        self._slots = [None] * len(self._slots)
+        self._slots, self._num_open = [None] * len(self._slots), 0
         self._ended = True
         self._input.close()
 

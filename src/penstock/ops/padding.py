@@ -16,7 +16,17 @@ import numpy as np
 from ..block import Allocate, Block, concat_blocks, stack_leaves
 from ..element import Structure, as_leaf, dtype_of, is_dataset, shape_of, string
 from ..errors import BadArgument, BadType, SpecMismatch
-from ..spec import UNSEEN, DatasetSpec, RaggedSpec, Shape, SparseSpec, TensorSpec, describe, spec_leaves, structure_of_spec
+from ..spec import (
+    UNSEEN,
+    DatasetSpec,
+    RaggedSpec,
+    Shape,
+    SparseSpec,
+    TensorSpec,
+    describe,
+    spec_leaves,
+    structure_of_spec,
+)
 
 __all__ = ["Padder", "parse_shape"]
 
@@ -131,7 +141,10 @@ class Padder:
         shapes = [shape_of(leaf) for leaf in leaves]
         for k, leaf in enumerate(leaves):
             if dtype_of(leaf) != dtype:
-                raise SpecMismatch(f"component {i}: expected equal dtypes, got {dtype} and, for element {k} of the batch, {dtype_of(leaf)}")
+                raise SpecMismatch(
+                    f"component {i}: expected equal dtypes, got {dtype} for element 0 of the batch and "
+                    f"{dtype_of(leaf)} for element {k}"
+                )
         target = self._target(i, shapes)
         if all(shape == target for shape in shapes):
             stacked = stack_leaves(leaves, allocate)
@@ -172,7 +185,7 @@ class Padder:
         for k, shape in enumerate(shapes):
             if len(shape) != rank:
                 expected = f"{rank} dimensions" if given is None else f"the rank of padded_shapes {list(given)}"
-                raise SpecMismatch(f"component {i}: expected {expected}, got shape {shape} for element {k} of the batch")
+                raise SpecMismatch(f"component {i}: expected {expected}, got {shape} for element {k} of the batch")
         largest = shapes[0] if len(shapes) == 1 else tuple(map(max, zip(*shapes, strict=True)))
         sizes = [n if self._any_size is None else self._any_size for n in largest]
         if given is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import detach, nbytes_of
 from ..errors import BadArgument
-from ..order import PermutationOrder, RangeOrder, WindowOrder, WindowShuffler, hash64
+from ..order import PermutationOrder, RangeOrder, WindowOrder, WindowShuffler, draw_seed, hash64
 from ..plan.op import Context, Footprint, Op, OrderOf, argument
 from ..plan.traits import Traits
 from ..spec import INFINITE, UNKNOWN, Spec, element_bytes
@@ -46,7 +45,7 @@ class Shuffle(Op):
     buffer_size: int | None = None
     seed: int | None = None
     reshuffle_each_iteration: bool | None = None
-    drawn: int = dataclasses.field(default_factory=lambda: secrets.randbits(63), compare=False, repr=False)
+    drawn: int = dataclasses.field(default_factory=draw_seed, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.buffer_size is not None:

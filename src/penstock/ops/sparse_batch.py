@@ -11,10 +11,21 @@ import numpy as np
 
 from ..block import Allocate, Block
 from ..cursor import Cursor, Feed, FeedCursor
-from ..element import Failed, Sparse, Structure, dtype_of, is_dataset, shape_of, string
+from ..element import Failed, Sparse, shape_of
 from ..errors import BadType, PlanError, SpecMismatch
 from ..plan.op import Context, Footprint, Op, argument
-from ..spec import UNSEEN, DatasetSpec, RaggedSpec, Shape, SparseSpec, Spec, TensorSpec, describe, element_bytes, spec_of
+from ..spec import (
+    UNSEEN,
+    DatasetSpec,
+    RaggedSpec,
+    Shape,
+    SparseSpec,
+    Spec,
+    TensorSpec,
+    describe,
+    element_bytes,
+    spec_of,
+)
 from .batching import batched_cardinality
 from .padding import parse_shape
 from .stacking import join
@@ -117,10 +128,8 @@ class _SparseBatchCursor(FeedCursor):
         return rows
 
     def _admit(self, row: Any) -> None:
-        if row is None or is_dataset(row) or isinstance(row, Sparse) or not Structure.of(row).is_leaf:
-            raise BadType(f"expected elements of one component, an array or a scalar, got {describe(spec_of(row))}")
         if not isinstance(row, (np.ndarray, np.generic, bytes)):
-            raise BadType(f"expected arrays or scalars, got {describe(spec_of(row))}")
+            raise BadType(f"expected elements of one component, an array or a scalar, got {describe(spec_of(row))}")
         _check(self._row_shape, shape_of(row))
 
     def _collated(self, rows: list[Any]) -> Any:
@@ -157,4 +166,4 @@ def _as_array(row: Any) -> np.ndarray:
         array = np.empty((), object)
         array[()] = row
         return array
-    return np.asarray(row) if dtype_of(row) != string else row  # type: ignore[no-any-return]
+    return np.asarray(row)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..block import Allocate, stack_leaves
-from ..element import Ragged, Sparse, Structure, is_dataset, shape_of
+from ..element import Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, SpecMismatch
-from ..spec import DatasetSpec, NoneSpec, RaggedSpec, TensorSpec, describe, spec_of
+from ..spec import UNSEEN, DatasetSpec, NoneSpec, RaggedSpec, TensorSpec, describe, spec_leaves, spec_of
 
 __all__ = [
     "batched_spec",
     "collate",
     "join",
+    "leading_dimension",
     "num_rows",
     "ragged_of",
     "ragged_rank",
@@ -76,9 +78,9 @@ def _with_leading_axis(leaf: Sparse) -> Sparse:
 # --- ragged ------------------------------------------------------------------------------------------------------
 
 
-def ragged_of(leaves: Sequence[Any], rank: int, splits_dtype: np.dtype[Any], allocate: Allocate) -> Ragged:
+def ragged_of(leaves: Sequence[np.ndarray], rank: int, splits_dtype: np.dtype[Any], allocate: Allocate) -> Ragged:
     """Arrays of unequal shape as one batch whose first `rank` inner dimensions are ragged."""
-    shapes = [shape_of(leaf) for leaf in leaves]
+    shapes = [leaf.shape for leaf in leaves]
     if any(len(shape) != len(shapes[0]) for shape in shapes):
         other = next(i for i, shape in enumerate(shapes) if len(shape) != len(shapes[0]))
         raise SpecMismatch(
@@ -191,12 +193,13 @@ def split_rows(leaf: Any, start: int, stop: int) -> list[Any]:
     if leaf is None:
         return [None] * (stop - start)
     if isinstance(leaf, Ragged):
-        return [slice_rows(leaf.values, int(leaf.row_splits[i]), int(leaf.row_splits[i + 1])) for i in range(start, stop)]
+        splits = leaf.row_splits[start : stop + 1].tolist()
+        return [slice_rows(leaf.values, a, b) for a, b in pairwise(splits)]
     if isinstance(leaf, Sparse):
         bounds = np.searchsorted(leaf.indices[:, 0], np.arange(start, stop + 1)).tolist()
         return [
             Sparse(leaf.indices[a:b, 1:].copy(), leaf.values[a:b], leaf.dense_shape[1:])
-            for a, b in zip(bounds, bounds[1:], strict=False)
+            for a, b in pairwise(bounds)
         ]
     return list(leaf[start:stop])
 
@@ -226,3 +229,14 @@ def unbatched_spec(leaf: Any) -> Any:
     if isinstance(leaf, RaggedSpec) and ragged_rank(leaf.shape) <= 1:
         return TensorSpec(leaf.shape[1:], leaf.dtype)
     return leaf.with_shape(leaf.shape[1:])
+
+
+def leading_dimension(element: Any) -> int | None:
+    """The leading dimension that all components are known to have, or None; refuses two different ones."""
+    if element is UNSEEN:
+        return None
+    shapes = [leaf.shape for leaf in spec_leaves(element) if isinstance(leaf, TensorSpec)]
+    known = [shape[0] for shape in shapes if shape and shape[0] is not None]
+    if any(n != known[0] for n in known):
+        raise SpecMismatch(f"expected components with equal leading dimensions, got {', '.join(map(str, known))}")
+    return known[0] if known else None

@@ -75,8 +75,13 @@ class Run:
         row = self._rows[self._offset]
         self._rows[self._offset] = None  # the caller's from now on
         self._offset += 1
-        if type(row) is Failed:
+        kind = type(row)
+        if kind is np.ndarray:
+            self._stages.arena.hand_over(row)
+        elif kind is Failed:
             raise row.error
+        elif not isinstance(row, np.generic):
+            self._hand_over(row)
         return row
 
     def _pull(self) -> None:
@@ -96,22 +101,16 @@ class Run:
             raise StopIteration
         rows = self._rows = block.rows()
         self._offset = 0
-        if block.size == 1:
-            self._hand_over(rows[0])
         if self._adapting:
             self._adapt(perf_counter_ns() - start, block.size, rows[0])
 
     def _hand_over(self, row: Any) -> None:
         """What the caller holds is the caller's: it leaves the ledger."""
-        hand_over = self._stages.arena.hand_over
-        if type(row) is np.ndarray:
-            hand_over(row)
-        elif type(row) is tuple:
-            for leaf in row:
-                hand_over(leaf)
-        elif type(row) is not Failed:
-            for leaf in Structure.of(row).flatten(row):
-                hand_over(leaf)
+        for leaf in row if type(row) is tuple else Structure.of(row).flatten(row):
+            if type(leaf) is np.ndarray:
+                self._stages.arena.hand_over(leaf)
+            elif isinstance(leaf, (tuple, dict)):
+                self._hand_over(leaf)
 
     def _adapt(self, elapsed_ns: int, size: int, row: Any) -> None:
         """Asks for more at a time while elements are small and quick to make, for fewer when they are not."""

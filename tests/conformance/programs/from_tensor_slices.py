@@ -31,7 +31,9 @@ add("a list of bytes", lambda L: L.Dataset.from_tensor_slices([b"a", b"", b"ccc"
 add("a list of text", lambda L: L.Dataset.from_tensor_slices(["a", "ü"]), spec=True)
 add("a list of bools", lambda L: L.Dataset.from_tensor_slices([True, False]), spec=True)
 add(
-    "a list inside a tuple", lambda L: L.Dataset.from_tensor_slices(([np.int8(1), np.int8(2)], matrix(2, 1))), spec=True
+    "a list inside a tuple",
+    lambda L: L.Dataset.from_tensor_slices(([matrix(1, 2), matrix(1, 2)], matrix(2, 1))),
+    spec=True,
 )
 add("a strided view", lambda L: L.Dataset.from_tensor_slices(np.arange(20, dtype=np.int16)[::3]), spec=True)
 add("a reversed view", lambda L: L.Dataset.from_tensor_slices(np.arange(5, dtype=np.int16)[::-1]), spec=True)

@@ -17,6 +17,7 @@ for size in (1, 2, 3, 9):
                     lambda L, s=size, h=shift, t=stride, d=drop: L.Dataset.range(7).window(
                         s, shift=h, stride=t, drop_remainder=d
                     ),
+                    spec=True,
                 )
 for name, value in structures(5).items():
     add(name, lambda L, v=value: L.Dataset.from_tensor_slices(v).window(2))

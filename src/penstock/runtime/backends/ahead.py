@@ -16,6 +16,7 @@ from ..meter import Meter
 __all__ = ["AheadCursor"]
 
 _MOST_AHEAD = 64
+_NOT_PULLING = object()
 
 
 class AheadCursor(Cursor):
@@ -29,7 +30,7 @@ class AheadCursor(Cursor):
         self._admission = Admission(share, arena)
         self._meter = meter
         self._ready: deque[Ready] = deque()
-        self._pulling: State = None
+        self._pulling: State = _NOT_PULLING
         self._demand = 1
         self._ended = False
         self._threads = Threads("ahead")
@@ -55,6 +56,7 @@ class AheadCursor(Cursor):
             item = Ready(self._pulling, 0, lease)
             self._make(item, demand)
             with changed:
+                self._pulling = _NOT_PULLING
                 if item.done:
                     self._ready.append(item)
                 else:
@@ -120,9 +122,8 @@ class AheadCursor(Cursor):
         with self._threads.changed:
             if self._ready:
                 return [self._ready[0].before, self._ready[0].offset]
-            if not self._threads.count or self._ended:
-                return [self._input.state(), 0]
-            return [self._pulling if self._pulling is not None else self._input.state(), 0]
+            # While the thread pulls, the input is its own; at all other times it can be asked.
+            return [self._input.state() if self._pulling is _NOT_PULLING else self._pulling, 0]
 
     def restore(self, state: State) -> None:
         before, offset = expect_list(state, 2)

@@ -209,11 +209,14 @@ class ParallelCursor(Cursor):
 
         Ordered, the first undelivered piece says all: what follows it is pulled again.
         """
+        with self._threads.changed:
+            if self._ordered and self._tickets:
+                first = self._tickets[0]
+                return [first.before, first.place, [], first.offset]
         with self._pulling, self._threads.changed:
-            waiting = [[t.before, t.place, t.size, t.offset] for t in self._tickets if t.before is not None]
-            if self._ordered and waiting:
-                before, place, _, offset = waiting[0]
-                return [before, place, [], offset]
+            if self._ordered and self._tickets:  # begun while we waited for the lock
+                return [self._tickets[0].before, self._tickets[0].place, [], 0]
+            waiting = [[t.before, t.place, t.size, t.offset] for t in self._tickets]
             return [self._input.state(), self._place, waiting, 0]
 
     def restore(self, state: State) -> None:

@@ -1,0 +1,158 @@
+"""Names of files as a source: `list_files`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import Cursor
+from ..element import LEAF, string
+from ..errors import BadArgument, BadType
+from ..indexed import IndexCursor
+from ..order import Index, RangeOrder
+from ..plan.op import Context, Op, Reader, argument
+from ..plan.traits import Traits
+from ..spec import Spec, TensorSpec
+
+__all__ = ["ListFiles"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ListFiles(Op):
+    """The names of the files that match a pattern, as byte strings.
+
+    `*` and `?` match within one part of a path, names that begin with a dot included; `[ab]`, `[a-c]` and `[!ab]` stand
+    for one character, and a backslash takes a character as it is. Files are looked up once, when this is called.
+
+    Args:
+        file_pattern: A pattern or several. A file that matches two of them comes twice.
+        shuffle: Whether names come in random order, another one in each iteration. True unless given; without it
+            they are sorted.
+        seed: The same seed gives the same orders.
+
+    Memory: the names.
+    State: one integer.
+
+    >>> import tempfile, pathlib, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b.txt", "a.txt", "c.csv"):
+    ...         pathlib.Path(folder, name).touch()
+    ...     names = list(ps.Dataset.list_files(folder + "/*.txt", shuffle=False))
+    >>> [name[-5:] for name in names]
+    [b'a.txt', b'b.txt']
+    """
+
+    file_pattern: Any
+    shuffle: bool | None = None
+    seed: int | None = None
+    _names: tuple[bytes, ...] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        patterns = _patterns(self.file_pattern)
+        names = sorted(os.fsencode(name) for pattern in patterns for name in _matches(pattern))
+        if not names:
+            shown = ", ".join(repr(pattern) for pattern in patterns)
+            raise BadArgument(f"file_pattern: no file matches {shown or 'an empty list of patterns'}")
+        object.__setattr__(self, "file_pattern", patterns[0] if len(patterns) == 1 else tuple(patterns))
+        object.__setattr__(self, "shuffle", self.shuffle is None or bool(self.shuffle))
+        object.__setattr__(self, "seed", None if self.seed is None else argument("seed", self.seed))
+        object.__setattr__(self, "_names", tuple(names))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(TensorSpec((), string), len(self._names))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(runtime="source")
+
+    def reader(self, context: Context) -> Reader:
+        return _NameReader(self._names)
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(len(self._names)))
+
+    def describe(self) -> str:
+        return f"list_files({self.file_pattern!r:.60})"
+
+
+class _NameReader:
+    def __init__(self, names: Sequence[bytes]) -> None:
+        self._names = np.empty(len(names), dtype=object)
+        self._names[:] = names
+
+    def read(self, index: Index) -> Block:
+        names = self._names[index]
+        return Block.of_columns(LEAF, [names], len(names))
+
+
+def _patterns(given: Any) -> list[str]:
+    if isinstance(given, (str, bytes, os.PathLike)):
+        return [os.fsdecode(given)]
+    if isinstance(given, np.ndarray):
+        given = given.reshape(-1).tolist() if given.ndim <= 1 else given
+    if not isinstance(given, (list, tuple)) or not all(isinstance(item, (str, bytes, os.PathLike)) for item in given):
+        raise BadType(f"file_pattern: expected a pattern or a list of them, got {type(given).__name__} {given!r:.60}")
+    return [os.fsdecode(item) for item in given]
+
+
+_WILD = re.compile(r"[*?\[\\]")
+
+
+def _matches(pattern: str) -> list[str]:
+    """The paths that match, spelled as tf.data spells them."""
+    wild = _WILD.search(pattern)
+    if wild is None:
+        return [pattern] if os.path.exists(pattern) else []
+    fixed = pattern.rfind("/", 0, wild.start()) + 1
+    paths = [pattern[:fixed] or "./"]
+    for part in filter(None, pattern[fixed:].split("/")):
+        fits = re.compile(_as_regex(part), re.DOTALL).fullmatch
+        # Every path but the last ones is a folder, and ends in a slash or is about to get one.
+        folders = [path if path.endswith("/") else path + "/" for path in paths]
+        paths = [folder + name for folder in folders for name in _entries(folder) if fits(name)]
+    return paths
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # not a folder, gone, or not ours to read: nothing in it matches
+        return []
+
+
+def _as_regex(part: str) -> str:
+    """One part of a pattern as a regular expression."""
+    out, i = "", 0
+    while i < len(part):
+        char = part[i]
+        i += 1
+        if char == "*":
+            out += ".*"
+        elif char == "?":
+            out += "."
+        elif char == "\\" and i < len(part):
+            out += re.escape(part[i])
+            i += 1
+        elif char == "[":
+            text, i = _bracket(part, i)
+            out += text
+        else:
+            out += re.escape(char)
+    return out
+
+
+def _bracket(part: str, start: int) -> tuple[str, int]:
+    """The set that begins after a `[`, and where it ends; one that is never closed matches nothing."""
+    negated = part[start : start + 1] in ("!", "^")
+    first = start + negated
+    end = part.find("]", first + 1)  # a `]` that comes first stands for itself
+    if end < 0:
+        return r"(?!)", len(part)
+    body = re.sub(r"([\\\[\]^&~|])", r"\\\1", part[first:end])
+    return f"[{'^' if negated else ''}{body}]", end + 1

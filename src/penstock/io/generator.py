@@ -1,0 +1,222 @@
+"""A Python generator as a source."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import Cursor, State, expect_list
+from ..element import Failed, Structure, as_leaf, normalize
+from ..errors import BadType, PenstockError, SpecMismatch, StateError
+from ..plan.op import Context, Op, show
+from ..plan.traits import Traits
+from ..spec import UNSEEN, Spec, TensorSpec, check_element, describe, spec_leaves
+
+__all__ = ["FromGenerator"]
+
+_log = logging.getLogger("penstock")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromGenerator(Op):
+    """The values of an iterable that `generator` returns, which is called anew for each iteration.
+
+    A value that does not fit the signature is an error in its place, and the next one follows. Arrays are copied: the
+    generator may use its own again.
+
+    Args:
+        generator: A function that returns an iterable: a generator function, for example.
+        output_signature: A nest of `TensorSpec` that all values must fit. Values are converted to its dtypes where that
+            loses nothing. None: values are taken as they come.
+        args: Arguments for `generator`; it gets them as NumPy values.
+        output_types: A nest of dtypes, as an older way to write the signature.
+        output_shapes: A nest of shapes to go with `output_types`.
+
+    Memory: nothing but the values asked for.
+    State: one integer; the generator runs again, and as many values are dropped.
+
+    >>> import penstock as ps
+    >>> def squares(n):
+    ...     for i in range(n):
+    ...         yield i * i
+    >>> list(ps.Dataset.from_generator(squares, ps.TensorSpec((), "int32"), args=[3]))
+    [np.int32(0), np.int32(1), np.int32(4)]
+    """
+
+    generator: Callable[..., Any]
+    output_signature: Any = None
+    args: Sequence[Any] | None = None
+    output_types: Any = dataclasses.field(default=None, kw_only=True)
+    output_shapes: Any = dataclasses.field(default=None, kw_only=True)
+    _signature: Any = dataclasses.field(init=False, repr=False)
+    _args: tuple[Any, ...] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.generator):
+            kind = type(self.generator).__name__
+            raise BadType(f"generator: expected a function that returns an iterable, got {kind} {self.generator!r:.60}")
+        if self.output_types is None and self.output_shapes is not None:
+            raise BadType("output_shapes: expected output_types with it")
+        if self.output_types is not None and self.output_signature is not None:
+            raise BadType("output_types: expected either this or output_signature, got both")
+        signature = UNSEEN
+        if self.output_types is not None:
+            signature = _typed(self.output_types, self.output_shapes)
+        elif self.output_signature is not None:
+            signature = _own_specs(self.output_signature)
+            if not spec_leaves(signature):
+                raise BadType("output_signature: expected at least one TensorSpec, got none")
+        if self.args is not None and not isinstance(self.args, (tuple, list)):
+            raise BadType(f"args: expected a tuple of arguments, got {type(self.args).__name__} {self.args!r:.60}")
+        object.__setattr__(self, "_signature", signature)
+        object.__setattr__(self, "_args", tuple(as_leaf(value) for value in self.args or ()))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(self._signature)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(live=True)
+
+    def open(self, context: Context) -> Cursor:
+        return _GeneratorCursor(context, lambda: self.generator(*self._args), self._signature)
+
+    def describe(self) -> str:
+        signature = "" if self._signature is UNSEEN else f", {describe(self._signature)}"
+        args = "" if not self._args else f", args={show(self._args)}"
+        return f"from_generator({show(self.generator)}{signature}{args})"
+
+
+def _own_specs(signature: Any) -> Any:
+    """The signature with tf.TensorSpec, which people bring along, as our own."""
+    if isinstance(signature, tuple):
+        parts = [_own_specs(part) for part in signature]
+        return type(signature)(*parts) if hasattr(signature, "_fields") else tuple(parts)
+    if isinstance(signature, dict):
+        return {key: _own_specs(part) for key, part in signature.items()}
+    if type(signature).__name__ == "TensorSpec" and not isinstance(signature, TensorSpec):
+        shape = None if getattr(signature.shape, "rank", 0) is None else tuple(signature.shape)
+        return TensorSpec(shape, signature.dtype)
+    return signature
+
+
+def _typed(types: Any, shapes: Any) -> Any:
+    """The nest of specs of a nest of dtypes and one of shapes."""
+    if isinstance(types, tuple):
+        if shapes is not None and (not isinstance(shapes, (tuple, list)) or len(shapes) != len(types)):
+            raise SpecMismatch(f"output_shapes: expected {len(types)} shapes, as many as types, got {shapes!r:.60}")
+        pairs = zip(types, shapes if shapes is not None else [None] * len(types), strict=True)
+        parts = [_typed(*pair) for pair in pairs]
+        return type(types)(*parts) if hasattr(types, "_fields") else tuple(parts)
+    if isinstance(types, dict):
+        if shapes is not None and (not isinstance(shapes, dict) or shapes.keys() != types.keys()):
+            raise SpecMismatch(f"output_shapes: expected shapes for the keys {list(types)}, got {shapes!r:.60}")
+        return {key: _typed(part, None if shapes is None else shapes[key]) for key, part in types.items()}
+    try:
+        return TensorSpec(shapes, types)
+    except TypeError as error:
+        raise BadType(f"output_types: expected dtypes and shapes, got {types!r:.60} and {shapes!r:.60}") from error
+
+
+class _GeneratorCursor(Cursor):
+    """The generator starts with the first pull."""
+
+    __slots__ = ("_context", "_ended", "_make", "_signature", "_taken", "_values")
+
+    def __init__(self, context: Context, make: Callable[[], Any], signature: Any) -> None:
+        self._context = context
+        self._make = make
+        self._signature = signature
+        self._values: Iterator[Any] | None = None
+        self._taken = 0
+        self._ended = False
+
+    def pull(self, n: int) -> Block | None:
+        rows: list[Any] = []
+        while len(rows) < n:
+            value = self._next()
+            if value is _END:
+                break
+            rows.append(value if type(value) is Failed else self._checked(value))
+        return Block.of_rows(rows) if rows else None
+
+    def _next(self) -> Any:
+        """The next value as the generator gives it, the error that it raised, or `_END`."""
+        if self._ended:
+            return _END
+        started = self._values is not None
+        try:
+            if self._values is None:
+                self._values = _iterator(self._make())
+                started = True
+            value = next(self._values)
+        except StopIteration:
+            self._ended = True
+            return _END
+        except Exception as error:
+            # A generator that raised has ended, as its next call will tell; another iterator may go on.
+            self._ended = not started
+            value = self._failed(error)
+        self._taken += 1
+        return value
+
+    def _checked(self, value: Any) -> Any:
+        try:
+            element = normalize(value) if self._signature is UNSEEN else check_element(self._signature, value)
+            structure = Structure.of(element)
+            if not structure.num_leaves:
+                raise BadType("expected at least one component, got none: an element must hold something")
+            return structure.map(_copied, element)
+        except Exception as error:
+            return self._failed(error, self._taken - 1)
+
+    def _failed(self, error: Exception, place: int | None = None) -> Failed:
+        if isinstance(error, PenstockError):
+            return Failed(self._context.located(error))
+        return Failed(self._context.noted(error, self._taken if place is None else place))
+
+    def skip(self, n: int) -> int:
+        skipped = 0
+        while skipped < n and self._next() is not _END:
+            skipped += 1
+        return skipped
+
+    def state(self) -> State:
+        return [self._taken, int(self._ended)]
+
+    def restore(self, state: State) -> None:
+        taken, ended = expect_list(state, 2)
+        if ended:
+            self._taken, self._ended = taken, True
+        elif self.skip(taken) != taken:
+            raise StateError(f"the saved position is after {taken} values, and the generator gave only {self._taken}")
+
+    def close(self) -> None:
+        values, self._values = self._values, None
+        self._ended = True
+        close = getattr(values, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception:
+                _log.warning("%s: closing the generator raised", self._context.node.op.describe(), exc_info=True)
+
+
+_END = object()
+
+
+def _iterator(values: Any) -> Iterator[Any]:
+    try:
+        return iter(values)
+    except TypeError:
+        kind = type(values).__name__
+        raise BadType(f"generator: expected it to return an iterable, got {kind} {values!r:.60}") from None
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf

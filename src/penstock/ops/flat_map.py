@@ -1,0 +1,42 @@
+"""flat_map: a dataset of each element, one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..cursor import Cursor
+from ..plan.op import Context, Op
+from ..spec import UNSEEN, Spec
+from .calling import check_callable
+from .nested import CycleCursor
+
+__all__ = ["FlatMap"]
+
+
+@dataclasses.dataclass(frozen=True)
+class FlatMap(Op):
+    """Makes a dataset of each element, and gives the elements of these datasets one after the other.
+
+    Args:
+        map_func: A function of an element that returns a dataset. A tuple element is unpacked into arguments.
+
+    Memory: the element whose dataset is being read, and what that dataset holds.
+    State: its input's before that element, and the dataset's.
+
+    >>> import penstock as ps
+    >>> [int(x) for x in ps.Dataset.range(4).flat_map(lambda x: ps.Dataset.range(x))]
+    [0, 0, 1, 0, 1, 2]
+    """
+
+    map_func: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        check_callable("map_func", self.map_func)
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(UNSEEN)
+
+    def open(self, context: Context) -> Cursor:
+        return CycleCursor(context, self.map_func)
