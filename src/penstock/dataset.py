@@ -18,8 +18,11 @@ from .io.numbers import Counter, Random, Range
 from .memory.limits import available_bytes
 from .observe.explain import Explanation, explain
 from .ops.batch import Batch
+from .ops.bucket_by_sequence_length import BucketBySequenceLength
+from .ops.cache import Cache
 from .ops.filter import Filter
 from .ops.flat_map import FlatMap
+from .ops.group_by_window import GroupByWindow
 from .ops.ignore_errors import IgnoreErrors
 from .ops.interleave import Interleave
 from .ops.map import Map
@@ -37,6 +40,7 @@ from .ops.take import Take
 from .ops.take_while import TakeWhile
 from .ops.unbatch import Unbatch
 from .ops.unique import Unique
+from .ops.window import Window
 from .optimize import optimized
 from .options import DEFAULT_MEMORY_FRACTION, Options, parse_memory
 from .plan.node import Node, caller_origin, located
@@ -170,6 +174,9 @@ class Dataset:
     sparse_batch = method(SparseBatch)
     unbatch = method(Unbatch)
     rebatch = method(Rebatch)
+    window = method(Window)
+    group_by_window = method(GroupByWindow)
+    bucket_by_sequence_length = method(BucketBySequenceLength)
 
     # Datasets into one.
     flat_map = method(FlatMap)
@@ -177,6 +184,7 @@ class Dataset:
 
     # When and where.
     prefetch = method(Prefetch)
+    cache = method(Cache)
 
     @staticmethod
     def list_files(

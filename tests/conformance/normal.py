@@ -4,6 +4,7 @@ A run becomes an `Outcome`: its items in order, `ERROR` in the place of each fai
 within the bound. Every leaf becomes a `Leaf`, which is equal to another only if dtype, shape and all bits are.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ ERROR = Error()
 
 @dataclass(frozen=True)
 class Named:
-    """A namedtuple: its type's name, fields and parts."""
+    """A namedtuple or dataclass: its type's name, fields and parts."""
 
     name: str
     fields: tuple[str, ...]
@@ -102,7 +103,7 @@ class Evaluation:
 
 
 def normal_structure(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Keep tuples, namedtuples and dicts; hand everything else to `leaf`."""
+    """Keep tuples, namedtuples, dataclasses and dicts; hand everything else to `leaf`."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         parts = tuple(normal_structure(part, leaf) for part in value)
         return Named(type(value).__name__, tuple(value._fields), parts)
@@ -110,6 +111,10 @@ def normal_structure(value: Any, leaf: Callable[[Any], Any]) -> Any:
         return tuple(normal_structure(part, leaf) for part in value)
     if isinstance(value, dict):
         return Mapping(frozenset((key, normal_structure(part, leaf)) for key, part in value.items()))
+    if type(value).__module__.endswith("penstock_only") and dataclasses.is_dataclass(value):
+        fields = tuple(field.name for field in dataclasses.fields(value))
+        parts = tuple(normal_structure(getattr(value, name), leaf) for name in fields)
+        return Named(type(value).__name__, fields, parts)
     return leaf(value)
 
 

@@ -16,7 +16,7 @@ from ..element import LEAF, string
 from ..errors import BadArgument, BadType
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder
-from ..plan.op import Context, Op, Reader, argument
+from ..plan.op import Context, Op, Reader
 from ..plan.traits import Traits
 from ..spec import Spec, TensorSpec
 
@@ -31,10 +31,8 @@ class ListFiles(Op):
     for one character, and a backslash takes a character as it is. Files are looked up once, when this is called.
 
     Args:
-        file_pattern: A pattern or several. A file that matches two of them comes twice.
-        shuffle: Whether names come in random order, another one in each iteration. True unless given; without it
-            they are sorted.
-        seed: The same seed gives the same orders.
+        file_pattern: A pattern or several. A file that matches two of them comes twice. Names come sorted; the
+            dataset's method of this name puts a `shuffle` on top unless told not to.
 
     Memory: the names.
     State: one integer.
@@ -49,8 +47,6 @@ class ListFiles(Op):
     """
 
     file_pattern: Any
-    shuffle: bool | None = None
-    seed: int | None = None
     _names: tuple[bytes, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,8 +56,6 @@ class ListFiles(Op):
             shown = ", ".join(repr(pattern) for pattern in patterns)
             raise BadArgument(f"file_pattern: no file matches {shown or 'an empty list of patterns'}")
         object.__setattr__(self, "file_pattern", patterns[0] if len(patterns) == 1 else tuple(patterns))
-        object.__setattr__(self, "shuffle", self.shuffle is None or bool(self.shuffle))
-        object.__setattr__(self, "seed", None if self.seed is None else argument("seed", self.seed))
         object.__setattr__(self, "_names", tuple(names))
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:

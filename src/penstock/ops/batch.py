@@ -86,6 +86,8 @@ def stacked_spec(leaf: Any, size: int | None) -> Any:
 
 
 class _BatchCursor(FeedCursor):
+    """Stacks elements, whatever they are. It does not skip by arithmetic: an element that fails cuts a batch short."""
+
     __slots__ = ("_context", "_drop_remainder", "_size")
 
     def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
@@ -116,9 +118,6 @@ class _BatchCursor(FeedCursor):
         if joined is None:
             return Failed(self._context.located(_unequal(blocks)))
         return joined.as_element()
-
-    def skip(self, n: int) -> int:
-        return batched_cardinality(self.feed.skip(n * self._size), self._size, self._drop_remainder)
 
 
 class _WholeBlockCursor(UnaryCursor):

@@ -61,7 +61,8 @@ class _Keep:
         rows = block.rows()
         answers = [self._predicate.answer(row, place + i) for i, row in enumerate(rows)]
         # No positions: what comes after a filter counts its own elements.
-        if block.columns is not None and _row_bytes(block.columns) <= _GATHERED_BYTES and Failed not in map(type, answers):
+        small = block.columns is not None and _row_bytes(block.columns) <= _GATHERED_BYTES
+        if small and Failed not in map(type, answers):
             return _gathered(block, np.array(answers, dtype=np.bool_))
         kept = [row if answer is True else answer for row, answer in zip(rows, answers, strict=True) if answer]
         return Block.of_rows(kept)

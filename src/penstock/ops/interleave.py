@@ -55,7 +55,8 @@ class Interleave(Op):
         cycle, calls = self.cycle_length, self.num_parallel_calls
         if cycle is not None and calls is not None and AUTOTUNE not in (cycle, calls) and calls > cycle:
             raise BadArgument(
-                f"num_parallel_calls: expected AUTOTUNE or at most cycle_length, got {calls} with a cycle_length of {cycle}"
+                f"num_parallel_calls: expected AUTOTUNE or at most the cycle_length of {cycle}, got {calls}: there are "
+                "no more datasets to read at a time"
             )
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:

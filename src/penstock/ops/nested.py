@@ -80,7 +80,7 @@ class CycleCursor(Cursor):
     cycle comes back to it; an element that fails does not count in its turn; an input element of which no dataset could
     be made is one failure, and the slot takes the next.
 
-    Slots below `num_ahead` are read ahead by a thread each; `AUTOTUNE` gives a thread to those whose elements take long.
+    Slots below `num_ahead` are read ahead by a thread each; with `AUTOTUNE` those are whose elements take long to make.
     """
 
     def __init__(

@@ -30,7 +30,8 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor
-from ..errors import PenstockError
+from ..errors import BadArgument, BadType, PenstockError
+from ..options import AUTOTUNE
 from ..order import Index, Order
 from ..spec import Spec
 from .traits import Traits
@@ -172,7 +173,9 @@ class Op:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.repr and not (value is field.default and shown):
-                shown.append(f"{field.name}={show(value)}" if shown else show(value))
+                tuned = value == AUTOTUNE and field.name in ("num_parallel_calls", "buffer_size", "cycle_length")
+                text = "AUTOTUNE" if tuned else show(value)
+                shown.append(f"{field.name}={text}" if shown else text)
         return f"{self.name}({', '.join(shown)})"
 
 
@@ -188,8 +191,6 @@ def show(value: Any) -> str:
 
 def argument(name: str, value: Any, *, at_least: int | None = None) -> int:
     """An integer argument, checked: Python or NumPy integers, 0-d arrays of them, nothing else."""
-    from ..errors import BadArgument, BadType
-
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):

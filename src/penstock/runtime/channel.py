@@ -72,8 +72,10 @@ class Threads:
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
-        for thread in self._threads:
-            if thread is not threading.current_thread():  # a garbage collection may close us from our own thread
+        # A garbage collection may close us from one of our own threads, which holds what the others wait for: they
+        # are left to end by themselves then.
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
                 thread.join()
         self._threads.clear()
 

@@ -123,13 +123,12 @@ add("unique of floats", lambda L: L.Dataset.from_tensor_slices(np.array([1.5, 1.
 add("unique of rows", lambda L: L.Dataset.from_tensor_slices(np.array([[1, 2], [1, 2], [2, 1]])).unique())
 add("unique of tuples", lambda L: L.Dataset.from_tensor_slices((np.array([1, 1, 1]), np.array([1, 2, 1]))).unique())
 
-for calls in (2, 3):
-    for cycle, block in ((2, 1), (3, 2), (1, 2)):
-        grid = {"cycle_length": cycle, "block_length": block, "num_parallel_calls": calls}
-        add(
-            f"parallel interleave {calls} {cycle} {block}, an inner error",
-            lambda L, g=grid: L.Dataset.range(4).interleave(
-                lambda i: L.Dataset.range(10 * i, 10 * i + 3).map(lambda y: L.fail_on(y, 11)), **g
-            ),
-            threads=True,
-        )
+for cycle, block, calls in ((1, 2, 1), (2, 1, 2), (3, 2, 2), (3, 1, 3)):
+    grid = {"cycle_length": cycle, "block_length": block, "num_parallel_calls": calls}
+    add(
+        f"parallel interleave {cycle} {block} {calls}, an inner error",
+        lambda L, g=grid: L.Dataset.range(4).interleave(
+            lambda i: L.Dataset.range(10 * i, 10 * i + 3).map(lambda y: L.fail_on(y, 11)), **g
+        ),
+        threads=True,
+    )

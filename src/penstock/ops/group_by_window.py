@@ -1,0 +1,173 @@
+"""group_by_window: elements grouped by key, each window of a group reduced to a dataset."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import Cursor, State, expect_list
+from ..element import Failed, is_dataset
+from ..errors import BadArgument, BadType, PenstockError, StateError
+from ..plan.op import Context, Footprint, Op, argument
+from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
+from .calling import call, check_callable
+from .grouping import Group, Grouping, as_integer
+from .nested import drawn_seeds, reseeded
+
+__all__ = ["GroupByWindow"]
+
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupByWindow(Op):
+    """Groups elements by key, and gives what `reduce_func` makes of every `window_size` elements of a key.
+
+    Windows come in the order in which they become full; at the end of the input those that did not, by ascending key.
+
+    Args:
+        key_func: The key of an element, one integer.
+        reduce_func: Gets a key and a dataset of the elements of one window; returns the dataset to give instead.
+        window_size: How many elements of one key make a window.
+        window_size_func: How many, for a key. Exactly one of the two must be given.
+
+    Memory: for each key that was seen up to window_size elements.
+    State: integers for each element held, and a position of its input from which they are read again.
+
+    >>> import penstock as ps
+    >>> ds = ps.Dataset.range(7).group_by_window(lambda x: x % 2, lambda key, window: window.batch(2), window_size=2)
+    >>> [batch.tolist() for batch in ds]
+    [[0, 2], [1, 3], [4, 6], [5]]
+    """
+
+    key_func: Callable[..., Any]
+    reduce_func: Callable[[Any, Any], Any]
+    window_size: int | None = None
+    window_size_func: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_callable("key_func", self.key_func)
+        check_callable("reduce_func", self.reduce_func)
+        if (self.window_size is None) == (self.window_size_func is None):
+            which = "neither" if self.window_size is None else "both"
+            raise BadArgument(f"expected either window_size or window_size_func, got {which}")
+        if self.window_size is not None:
+            object.__setattr__(self, "window_size", argument("window_size", self.window_size, at_least=1))
+        else:
+            check_callable("window_size_func", self.window_size_func)
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(UNSEEN, INFINITE if inputs[0].cardinality == INFINITE else UNKNOWN)
+
+    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+        size = "window_size" if self.window_size is None else f"{self.window_size:,}"
+        return Footprint(None, f"up to {size} elements for each key")
+
+    def open(self, context: Context) -> Cursor:
+        return _GroupByWindowCursor(context, self)
+
+    def key_of(self, row: Any) -> int:
+        """The key of an element."""
+        key = call(self.key_func, row)
+        if type(key) is not np.int64:
+            key = as_integer(key, "key_func")
+        if not _INT64.min <= key <= _INT64.max:
+            raise BadArgument(f"key_func: expected a key that int64 can hold, got {key}")
+        return int(key)
+
+    def size_of(self, key: int) -> int:
+        """How many elements make a window, for a key."""
+        if self.window_size is not None:
+            return self.window_size
+        assert self.window_size_func is not None
+        return as_integer(self.window_size_func(np.int64(key)), "window_size_func")
+
+
+class _GroupByWindowCursor(Cursor):
+    """Gives the elements of one reduced dataset after the other."""
+
+    def __init__(self, context: Context, op: GroupByWindow) -> None:
+        self._context = context
+        self._reduce = op.reduce_func
+        self._grouping = Grouping(context, op.key_of, op.size_of, op.window_size or 1)
+        self._group: Group | None = None
+        self._seeds: list[int] = []
+        self._inner: Cursor | None = None
+
+    def pull(self, n: int) -> Block | None:
+        while True:
+            if self._inner is not None:
+                block = self._inner.pull(n)
+                if block is not None:
+                    block.positions = None  # those count the elements of one window's dataset
+                    return block
+                self._leave()
+            group = self._grouping.next()
+            if group is None:
+                return None
+            failed = group if isinstance(group, Failed) else self._enter(group, None)
+            if failed is not None:
+                return Block.of_rows([failed], has_failures=True)
+
+    def _enter(self, group: Group, seeds: list[int] | None) -> Failed | None:
+        """Opens the dataset that a window is reduced to; a window of which none can be made is dropped."""
+        self._group = group
+        try:
+            dataset = self._reduce(np.int64(group.key), self._context.dataset_of(group.rows))
+            if not is_dataset(dataset):
+                raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
+            if seeds:
+                dataset = type(dataset)(reseeded(dataset.node, seeds))
+            self._seeds = drawn_seeds(dataset.node)
+            self._inner = self._context.open_dataset(dataset)
+            return None
+        except PenstockError as error:
+            failed = Failed(self._context.located(error))
+        except Exception as error:
+            failed = Failed(self._context.noted(error, None))
+        self._leave()
+        return failed
+
+    def _leave(self) -> None:
+        if self._inner is not None:
+            self._inner.close()
+        if self._group is not None:
+            self._grouping.release(self._group)
+        self._group = self._inner = None
+
+    def skip(self, n: int) -> int:
+        skipped = 0
+        while skipped < n:
+            if self._inner is not None:
+                step = self._inner.skip(n - skipped)
+                skipped += step
+                if skipped == n:
+                    break
+                self._leave()
+            group = self._grouping.next()
+            if group is None:
+                break
+            skipped += isinstance(group, Failed) or self._enter(group, None) is not None
+        return skipped
+
+    def state(self) -> State:
+        below = None if self._inner is None else self._inner.state()
+        return [self._grouping.state(self._group), self._seeds if self._group else [], below]
+
+    def restore(self, state: State) -> None:
+        grouping, seeds, below = expect_list(state, 3)
+        group = self._grouping.restore(grouping)
+        if group is None:
+            return
+        failed = self._enter(group, seeds)
+        if failed is not None or self._inner is None:
+            raise StateError(f"the window of key {group.key}, which was being read, can no longer be made")
+        self._inner.restore(below)
+
+    def close(self) -> None:
+        self._leave()
+        self._grouping.close()

@@ -1,0 +1,152 @@
+"""Elements collected by key until a window of them is full: what `group_by_window` and bucketing share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..cursor import State, expect_list
+from ..element import Failed, as_leaf
+from ..errors import BadArgument, BadType, PenstockError
+from ..plan.op import Context
+from .tape import Tape
+
+__all__ = ["Group", "Grouping", "as_integer"]
+
+
+def as_integer(value: Any, what: str) -> int:
+    """An integer that a user's function returned: one number of an integer type."""
+    leaf: Any = value if isinstance(value, (list, tuple, dict)) else as_leaf(value)
+    if isinstance(leaf, np.integer):
+        return int(leaf)
+    numeric = isinstance(leaf, (np.ndarray, np.generic))
+    got = f"{leaf.dtype} of shape {leaf.shape}" if numeric else type(value).__name__
+    raise BadType(f"{what}: expected one integer, got {got} {value!r:.60}")
+
+
+class Member(NamedTuple):
+    """A held element, the number it had in the input, and its bytes."""
+
+    number: int
+    row: Any
+    nbytes: int
+
+
+class Group(NamedTuple):
+    """The elements of one window."""
+
+    key: int
+    members: list[Member]
+
+    @property
+    def rows(self) -> list[Any]:
+        return [member.row for member in self.members]
+
+
+class Grouping:
+    """Reads elements, collects them by key, and gives each window as soon as it is full.
+
+    At the end of the input, windows that are not full come by ascending key. An element that failed, or whose key or
+    window size could not be told, comes as a failure at once and is in no window.
+
+    Args:
+        context: The operator's context.
+        key_of: The key of an element.
+        size_of: How many elements make a window, for a key; asked once a key.
+        least_size: The smallest window that an unknown key can have, where known: as many are sure to be read.
+    """
+
+    def __init__(
+        self, context: Context, key_of: Callable[[Any], int], size_of: Callable[[int], int], least_size: int = 1
+    ) -> None:
+        self._context = context
+        self._tape = Tape(context.input(), context.share)
+        self._key_of = key_of
+        self._size_of = size_of
+        self._least_size = least_size
+        self._groups: dict[int, list[Member]] = {}
+        self._sizes: dict[int, int] = {}
+        self._num_held = 0
+        self._ended = False
+
+    def next(self) -> Group | Failed | None:
+        """The next window, a failure, or None at the end."""
+        while not self._ended:
+            if self._tape.anchor_due(self._num_held):
+                self._tape.drop_anchor(self._numbers(None))
+            held = self._tape.next(self._demand())
+            if held is None:
+                self._ended = True
+                break
+            full = self._add(Member(self._tape.number - 1, *held))
+            if full is not None:
+                return full
+        return self._taken(min(self._groups)) if self._groups else None
+
+    def _demand(self) -> int:
+        """How many elements are sure to be read before a window is full."""
+        if self._least_size == 1:
+            return 1
+        missing = [self._sizes[key] - len(members) for key, members in self._groups.items()]
+        return min(self._least_size, *missing) if missing else self._least_size
+
+    def _add(self, member: Member) -> Group | Failed | None:
+        if type(member.row) is Failed:
+            return member.row
+        try:
+            key = self._key_of(member.row)
+            size = self._sizes.get(key)
+            if size is None:
+                size = self._size_of(key)
+                if size < 1:
+                    raise BadArgument(f"expected windows of at least 1 element, got {size} for key {key}")
+                self._sizes[key] = size
+        except PenstockError as error:
+            self._tape.release(member.nbytes)
+            return Failed(self._context.located(error))
+        except Exception as error:
+            self._tape.release(member.nbytes)
+            return Failed(self._context.noted(error, member.number))
+        members = self._groups.setdefault(key, [])
+        members.append(member)
+        self._num_held += 1
+        return self._taken(key) if len(members) == size else None
+
+    def _taken(self, key: int) -> Group:
+        members = self._groups.pop(key)
+        self._num_held -= len(members)
+        return Group(key, members)
+
+    def release(self, group: Group) -> None:
+        """Takes a window that nobody needs any longer off the ledger."""
+        self._tape.release(sum(member.nbytes for member in group.members))
+
+    def _numbers(self, given_out: Group | None) -> list[int]:
+        groups = [*self._groups.values(), *([given_out.members] if given_out else [])]
+        return [member.number for members in groups for member in members]
+
+    def state(self, given_out: Group | None = None) -> State:
+        """The position; `given_out` is a window that must be given again when it is restored."""
+        oldest = min(self._numbers(given_out), default=None)
+        groups = [[key, [member.number for member in members]] for key, members in self._groups.items()]
+        again = None if given_out is None else [given_out.key, [member.number for member in given_out.members]]
+        return [self._tape.number, int(self._ended), groups, again, self._tape.state(oldest)]
+
+    def restore(self, state: State) -> Group | None:
+        """Moves to a saved position; returns the window that was given out then."""
+        number, ended, groups, again, below = expect_list(state, 5)
+        self._ended = bool(ended)
+        self._tape.restore(below)
+        wanted = sorted(n for _, numbers in [*groups, *([again] if again else [])] for n in numbers)
+        members = {n: Member(n, *self._tape.read_again(n)) for n in wanted}
+        self._tape.skip_to(number)
+        self._groups = {key: [members[n] for n in numbers] for key, numbers in groups}
+        self._num_held = sum(map(len, self._groups.values()))
+        self._sizes = {key: self._size_of(key) for key in self._groups}
+        return None if again is None else Group(again[0], [members[n] for n in again[1]])
+
+    def close(self) -> None:
+        self._groups.clear()
+        self._tape.close()

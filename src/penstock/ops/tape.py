@@ -1,0 +1,103 @@
+"""Tape: reads elements that are held for long, and knows from where to read them again.
+
+Operators with a buffer do not save what is in it. They save the numbers of the elements they hold, and a position of
+the input from which those can be read again. The tape remembers such positions (anchors) from time to time, and drops
+those that no held element needs: there are never more of them than elements held.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+from ..cursor import Cursor, Feed, State
+from ..element import detach, nbytes_of
+from ..errors import StateError
+from ..memory.ledger import Share
+
+__all__ = ["Tape"]
+
+# Anchors are at least this many elements apart: taking one costs about as much as reading an element.
+_APART = 64
+# Elements are read in blocks of at most this many bytes: what a block holds beyond the element at hand is not charged.
+_BLOCK_BYTES = 1 << 20
+_BLOCK_ELEMENTS = 256
+
+
+class Tape:
+    """A feed whose elements are charged and kept until they are released."""
+
+    __slots__ = ("_anchors", "_charged", "_each", "_feed", "_share", "number")
+
+    def __init__(self, cursor: Cursor, share: Share) -> None:
+        self._feed = Feed(cursor)
+        self._share = share
+        self._anchors: list[tuple[int, State]] = [(0, self._feed.state())]
+        self._charged = 0
+        self._each = _BLOCK_BYTES
+        #: The number of the element that is read next.
+        self.number = 0
+
+    def next(self, demand: int = 1) -> tuple[Any, int] | None:
+        """The next element (perhaps `Failed`), fit to be held, and its bytes, which are charged; None at the end.
+
+        `demand` is how many are sure to be read.
+        """
+        most = min(demand, _BLOCK_ELEMENTS, _BLOCK_BYTES // max(1, self._each))
+        row = self._feed.next(max(1, most))
+        if row is Feed.END:
+            return None
+        nbytes = self._each = nbytes_of(row)
+        self._share.charge(nbytes)
+        self._charged += nbytes
+        self.number += 1
+        return detach(row), nbytes
+
+    def skip_to(self, number: int) -> bool:
+        """Moves on to the element of this number; whether the input has as many."""
+        missing = number - self.number
+        if missing <= 0:
+            return True
+        skipped = self._feed.skip(missing)
+        self.number += skipped
+        return skipped == missing
+
+    def release(self, nbytes: int) -> None:
+        """Takes bytes of elements that are held no longer off the ledger."""
+        self._share.discharge(nbytes)
+        self._charged -= nbytes
+
+    def anchor_due(self, num_held: int) -> bool:
+        """Whether it is time for another anchor: so seldom that looking through all that is held costs little."""
+        return self.number - self._anchors[-1][0] >= max(_APART, num_held)
+
+    def drop_anchor(self, held: Iterable[int]) -> None:
+        """Remembers this position, and of the older ones those that a held element (by number) needs."""
+        anchors = [*self._anchors, (self.number, self._feed.state())]
+        numbers = [number for number, _ in anchors]
+        needed = {bisect_right(numbers, number) - 1 for number in held}
+        self._anchors = [anchors[i] for i in sorted(needed | {len(anchors) - 1})]
+
+    def state(self, oldest: int | None) -> State:
+        """A position from which the oldest held element (None: the next one) can be read again."""
+        if oldest is None:
+            return [self.number, self._feed.state()]
+        i = bisect_right([number for number, _ in self._anchors], oldest) - 1
+        return list(self._anchors[i])
+
+    def restore(self, state: State) -> None:
+        self.number, below = state
+        self._feed.restore(below)
+        self._anchors = [(self.number, below)]
+
+    def read_again(self, number: int) -> tuple[Any, int]:
+        """The element of this number; numbers must ascend."""
+        again = self.next() if self.skip_to(number) else None
+        if again is None:
+            raise StateError(f"input element {number}, which was held when the position was saved, is no longer there")
+        return again
+
+    def close(self) -> None:
+        self.release(self._charged)
+        self._feed.close()

@@ -1,0 +1,185 @@
+"""window: consecutive elements as small datasets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from ..block import Block
+from ..cursor import Cursor, State, expect_list
+from ..element import Failed, Structure
+from ..errors import PlanError
+from ..plan.op import Context, Footprint, Op, argument
+from ..spec import DatasetSpec, Spec, element_bytes, map_specs
+from .tape import Tape
+
+__all__ = ["Window"]
+
+# Windows are given out in blocks only while what is in them stays below this.
+_MOST_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Window(Op):
+    """Groups elements into windows, each a dataset of `size` consecutive elements.
+
+    An element with several components becomes several datasets in the same structure, one for each component. A failed
+    element fails every window that it belongs to; one that no window takes up passes unnoticed.
+
+    Args:
+        size: Elements per window.
+        shift: Elements from the beginning of one window to that of the next. None: `size`, so that windows neither
+            overlap nor leave elements out.
+        stride: Elements from one element of a window to the next.
+        drop_remainder: Whether windows at the end that have fewer than `size` elements are left out.
+
+    Memory: ((size - 1) × stride / gcd(shift, stride) + 1) × the bytes of an element.
+    State: three integers, and a position of its input from which what the window holds is read again.
+
+    >>> import penstock as ps
+    >>> [[int(x) for x in window] for window in ps.Dataset.range(5).window(3, shift=2)]
+    [[0, 1, 2], [2, 3, 4], [4]]
+    """
+
+    size: int
+    shift: int | None = None
+    stride: int = 1
+    drop_remainder: bool = False
+
+    def __post_init__(self) -> None:
+        size = argument("size", self.size, at_least=1)
+        shift = size if self.shift is None else argument("shift", self.shift, at_least=1)
+        for name, value in (("size", size), ("shift", shift), ("stride", argument("stride", self.stride, at_least=1))):
+            object.__setattr__(self, name, value)
+
+    @property
+    def _every(self) -> int:
+        """Only every so-manieth element of the input is in any window."""
+        assert self.shift is not None
+        return math.gcd(self.shift, self.stride)
+
+    @property
+    def _num_held(self) -> int:
+        """Elements that are held at a time."""
+        return (self.size - 1) * (self.stride // self._every) + 1
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        (spec,) = inputs
+        element = map_specs(DatasetSpec, spec.element)
+        return Spec(element, self._cardinality(spec.cardinality))
+
+    def _cardinality(self, num_elements: int) -> int:
+        assert self.shift is not None
+        if num_elements < 0:
+            return num_elements
+        if not self.drop_remainder:
+            return -(-num_elements // self.shift)
+        reach = (self.size - 1) * self.stride + 1
+        return (num_elements - reach) // self.shift + 1 if num_elements >= reach else 0
+
+    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+        each = element_bytes(inputs[0].element)
+        held = None if each is None else each * self._num_held
+        return Footprint(held, f"{self._num_held:,} elements in the window")
+
+    def open(self, context: Context) -> Cursor:
+        assert self.shift is not None
+        every = self._every
+        return _WindowCursor(
+            context, self._num_held, every, self.shift // every, self.stride // every, self.drop_remainder
+        )
+
+
+class _WindowCursor(Cursor):
+    """Keeps every `every`th element in a buffer of `span`; `shift` and `stride` count elements in the buffer.
+
+    The buffer begins where the next window does, at input element `_start`.
+    """
+
+    def __init__(
+        self, context: Context, span: int, every: int, shift: int, stride: int, drop_remainder: bool
+    ) -> None:
+        self._context = context
+        self._tape = Tape(context.input(), context.share)
+        self._span = span
+        self._every = every
+        self._shift = shift
+        self._stride = stride
+        self._drop_remainder = drop_remainder
+        self._buffer: deque[tuple[Any, int]] = deque()
+        self._start = 0
+        self._ended = False
+
+    def pull(self, n: int) -> Block | None:
+        windows: list[Any] = []
+        nbytes = 0
+        while len(windows) < n and nbytes < _MOST_BYTES:
+            if not self._fill(n - len(windows)):
+                break
+            members = list(islice(self._buffer, 0, None, self._stride))
+            windows.append(self._window([row for row, _ in members]))
+            nbytes += sum(size for _, size in members)
+            self._move_on()
+        return Block.of_rows(windows) if windows else None
+
+    def _fill(self, num_windows: int) -> bool:
+        """Reads what the next window lacks; whether there is a window."""
+        while not self._ended and len(self._buffer) < self._span:
+            if self._tape.anchor_due(len(self._buffer)):
+                self._tape.drop_anchor(range(self._start, self._start + len(self._buffer) * self._every, self._every))
+            held = None
+            if self._tape.skip_to(self._start + len(self._buffer) * self._every):
+                held = self._tape.next(self._demand(num_windows))
+            if held is None:
+                self._ended = True
+            else:
+                self._buffer.append(held)
+        return len(self._buffer) >= (self._span if self._drop_remainder else 1)
+
+    def _demand(self, num_windows: int) -> int:
+        if self._every > 1:
+            return 1
+        missing = self._span - len(self._buffer)
+        return missing if self._shift > self._span else missing + (num_windows - 1) * self._shift
+
+    def _window(self, rows: list[Any]) -> Any:
+        for row in rows:
+            if type(row) is Failed:
+                return row
+        try:
+            structure = Structure.of(rows[0])
+            by_leaf = zip(*[structure.flatten(row) for row in rows], strict=True)
+            return structure.unflatten([self._context.dataset_of(list(leaves)) for leaves in by_leaf])
+        except PlanError as error:
+            return Failed(self._context.located(error))
+
+    def _move_on(self) -> None:
+        for _ in range(min(self._shift, len(self._buffer))):
+            self._tape.release(self._buffer.popleft()[1])
+        self._start += self._shift * self._every
+
+    def skip(self, n: int) -> int:
+        for skipped in range(n):
+            if not self._fill(n - skipped):
+                return skipped
+            self._move_on()
+        return n
+
+    def state(self) -> State:
+        oldest = self._start if self._buffer else None
+        return [self._start, len(self._buffer), int(self._ended), self._tape.state(oldest)]
+
+    def restore(self, state: State) -> None:
+        self._start, count, ended, below = expect_list(state, 4)
+        self._ended = bool(ended)
+        self._tape.restore(below)
+        for i in range(count):
+            self._buffer.append(self._tape.read_again(self._start + i * self._every))
+
+    def close(self) -> None:
+        self._buffer.clear()
+        self._tape.close()
