@@ -108,6 +108,9 @@ def stack_leaves(leaves: Sequence[Any], allocate: Allocate) -> np.ndarray | None
     if isinstance(first, np.generic):
         if len(set(map(type, leaves))) != 1:
             return None
+        # Of these kinds one type has many dtypes: lengths, units, fields.
+        if first.dtype.kind in "USMmV" and any(leaf.dtype != first.dtype for leaf in leaves):
+            return None
         out = allocate((len(leaves),), first.dtype)
         out[:] = leaves
         return out

@@ -17,9 +17,13 @@ from .io.generator import FromGenerator
 from .io.numbers import Counter, Random, Range
 from .memory.limits import available_bytes
 from .observe.explain import Explanation, explain
+from .ops.assert_cardinality import AssertCardinality
 from .ops.batch import Batch
 from .ops.bucket_by_sequence_length import BucketBySequenceLength
 from .ops.cache import Cache
+from .ops.choose_from_datasets import ChooseFromDatasets
+from .ops.concatenate import Concatenate
+from .ops.enumerate import Enumerate
 from .ops.filter import Filter
 from .ops.flat_map import FlatMap
 from .ops.group_by_window import GroupByWindow
@@ -29,8 +33,10 @@ from .ops.map import Map
 from .ops.padded_batch import PaddedBatch
 from .ops.prefetch import Prefetch
 from .ops.ragged_batch import RaggedBatch
+from .ops.random_map import RandomMap
 from .ops.rebatch import Rebatch
 from .ops.repeat import Repeat
+from .ops.sample_from_datasets import SampleFromDatasets
 from .ops.scan import Scan
 from .ops.shard import Shard
 from .ops.shuffle import Shuffle
@@ -41,11 +47,12 @@ from .ops.take_while import TakeWhile
 from .ops.unbatch import Unbatch
 from .ops.unique import Unique
 from .ops.window import Window
+from .ops.zip import Zip
 from .optimize import optimized
 from .options import DEFAULT_MEMORY_FRACTION, Options, parse_memory
 from .plan.node import Node, caller_origin, located
 from .plan.op import Op
-terminal: Any = None
+from .runtime import terminal
 from .runtime.run import Run
 from .runtime.seen import seen_spec
 from .spec import INFINITE
@@ -154,11 +161,14 @@ class Dataset:
 
     # Each element.
     map = method(Map)
+    random_map = method(RandomMap)
     filter = method(Filter)
+    enumerate = method(Enumerate)
     scan = method(Scan)
     take_while = method(TakeWhile)
     unique = method(Unique)
     ignore_errors = method(IgnoreErrors)
+    assert_cardinality = method(AssertCardinality)
 
     # Which elements, and in which order.
     shuffle = method(Shuffle)
@@ -181,6 +191,10 @@ class Dataset:
     # Datasets into one.
     flat_map = method(FlatMap)
     interleave = method(Interleave)
+    zip = combination(Zip)
+    concatenate = combination_method(Concatenate)
+    sample_from_datasets = combination(SampleFromDatasets)
+    choose_from_datasets = combination(ChooseFromDatasets)
 
     # When and where.
     prefetch = method(Prefetch)

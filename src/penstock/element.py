@@ -11,6 +11,7 @@ see docs/adr/0002.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -136,9 +137,9 @@ def _encode(text: Any) -> Any:
 
 
 def encode_strings(array: np.ndarray) -> np.ndarray:
-    """An array of text (`U`, `S` or str objects) as an object array of `bytes`."""
+    """An array of text (`U`, `S`, variable-width or str objects) as an object array of `bytes`."""
     out = np.empty(array.shape, dtype=object)
-    flat = array.reshape(-1) if array.dtype.kind != "U" else np.char.encode(array, "utf-8").reshape(-1)
+    flat = array.reshape(-1)
     out.reshape(-1)[:] = [_encode(item) for item in flat.tolist()]
     return out
 
@@ -147,7 +148,7 @@ def as_leaf(value: Any) -> Any:
     """Converts one value to a leaf: an array, a NumPy scalar or `bytes`."""
     kind = type(value)
     if kind is np.ndarray:
-        if value.dtype.kind in "US":
+        if value.dtype.kind in "UST":
             value = encode_strings(value)
         elif value.dtype.kind == "O":
             value = _checked_objects(value)
@@ -189,6 +190,8 @@ def _converted(value: Any) -> Any:
         array = np.asarray(value)
     except ValueError as error:  # rows of unequal length
         raise BadType(f"expected something that NumPy can hold, got {_brief(value)}: {error}") from None
+    if array.dtype.kind in "US" and isinstance(value, (list, tuple)):
+        array = np.asarray(value, dtype=object)  # fixed-width strings would lose the zeros at their ends
     if array.dtype.kind == "O" and not (array.ndim and isinstance(value, (list, tuple))):
         raise BadType(f"expected numbers, strings or arrays of them, got {_brief(value)}")
     return as_leaf(array)
@@ -360,8 +363,12 @@ def _access(kind: type | None, keys: tuple[Any, ...]) -> tuple[Callable[[Any], A
     if issubclass(kind, tuple):
         return (lambda element: element), kind._make  # type: ignore[attr-defined]
     if issubclass(kind, Mapping):
-        build = (lambda parts: dict(zip(keys, parts, strict=True))) if kind is dict else (
-            lambda parts: kind(zip(keys, parts, strict=True)))  # type: ignore[call-arg]  # fmt: skip
+        if kind is dict:
+            build: Any = lambda parts: dict(zip(keys, parts, strict=True))  # noqa: E731
+        elif issubclass(kind, defaultdict):
+            build = lambda parts: kind(None, zip(keys, parts, strict=True))  # noqa: E731
+        else:
+            build = lambda parts: kind(zip(keys, parts, strict=True))  # noqa: E731
         return (lambda element: [element[key] for key in keys]), build
     return (
         lambda element: [getattr(element, key) for key in keys],

@@ -247,7 +247,7 @@ class RepeatOrder(Order):
 
     @property
     def length(self) -> Length:
-        if self._period == 0:
+        if self._period == 0 or self._count == 0:
             return 0
         return math.inf if self._count is None else self._period * self._count
 

@@ -57,7 +57,7 @@ def _as_dtype(dtype: Any) -> np.dtype[Any]:
     if hasattr(dtype, "as_numpy_dtype"):  # a tf.DType
         dtype = dtype.as_numpy_dtype
     result = np.dtype(dtype)
-    return string if result.kind in "USO" else result
+    return string if result.kind in "USTO" else result
 
 
 def _as_shape(shape: Any) -> Shape | None:

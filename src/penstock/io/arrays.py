@@ -173,7 +173,7 @@ class _ColumnReader:
             return lambda index: _read_lazy(column, index)
         plain = column.view(np.ndarray)  # a memmap's own slicing is slow
         plain.flags.writeable = False
-        if plain.dtype.kind in "OUS":
+        if plain.dtype.kind in "OUST":
             return lambda index: _encoded(plain[index])
         gathered = self._gather_of(plain)
         return lambda index: plain[index] if isinstance(index, slice) else gathered(index)
@@ -203,7 +203,7 @@ class _ColumnReader:
 
 
 def _encoded(array: np.ndarray) -> np.ndarray:
-    return encode_strings(array) if array.dtype.kind in "US" else array
+    return encode_strings(array) if array.dtype.kind in "UST" else array
 
 
 def _read_lazy(column: Any, index: Index) -> np.ndarray:

@@ -57,9 +57,10 @@ class FromGenerator(Op):
     _args: tuple[Any, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not callable(self.generator):
-            kind = type(self.generator).__name__
-            raise BadType(f"generator: expected a function that returns an iterable, got {kind} {self.generator!r:.60}")
+        generator: Any = self.generator
+        if not callable(generator):
+            kind = type(generator).__name__
+            raise BadType(f"generator: expected a function that returns an iterable, got {kind} {generator!r:.60}")
         if self.output_types is None and self.output_shapes is not None:
             raise BadType("output_shapes: expected output_types with it")
         if self.output_types is not None and self.output_signature is not None:

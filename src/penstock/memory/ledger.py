@@ -163,7 +163,7 @@ class Ledger:
             f"{share.name}: asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
             f"{format_bytes(left)} of the {format_bytes(self.budget_bytes)} budget are left to it"
             f"{f' (held: {held})' if held else ''}; "
-            f"use memory={self.charged_bytes + nbytes:_} or more, or make the stage hold less"
+            f"use memory={self.budget_bytes - left + nbytes:_} or more, or make the stage hold less"
         )
 
     def _too_small(self, name: str, floor_bytes: int) -> str:

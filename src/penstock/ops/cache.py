@@ -12,8 +12,8 @@ import numpy as np
 
 from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, detach, leaf_bytes, nbytes_of
-from ..errors import BadArgument, BadType, OverBudget
+from ..element import Failed, Structure, detach, leaf_bytes
+from ..errors import BadArgument, BadType, OverBudget, SpecMismatch
 from ..memory.ledger import Share
 from ..plan.op import Context, Footprint, Op
 from ..spec import Spec, element_bytes
@@ -57,8 +57,8 @@ class Cache(Op):
     """Keeps the elements of the first iteration, and gives them again in later ones without making them.
 
     All runs of all datasets that come from this call share what is kept. An iteration that stops early keeps what it
-    saw, and the next one goes on from there. What does not fit into the budget is not kept, and is made again each time.
-    An element that fails is an error the first time and left out later, as in tf.data. Arrays are given read-only.
+    saw, and the next one goes on from there. What does not fit into the budget is made again each time. An element that
+    fails is an error the first time and left out later, as in tf.data. Arrays are given read-only.
 
     Args:
         filename: Must be empty: this version caches in memory only.
@@ -82,7 +82,8 @@ class Cache(Op):
             raise BadType(f"filename: expected text, got {type(self.filename).__name__} {self.filename!r:.60}")
         if self.filename:
             raise BadArgument(
-                f"filename: expected an empty one, got {self.filename!r}: this version caches in memory only; use cache()"
+                f"filename: expected none, got {self.filename!r}: in this version there are only caches in memory, "
+                "use cache()"
             )
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
@@ -116,13 +117,14 @@ class CachedPass:
         self.seeds = seeds
         self.reached = 0
         self.failures: list[int] = []
+        self.length: int | None = None
         self.num_kept = 0
         self.nbytes = 0
-        self.length: int | None = None
         self._full = False
         self._chunks: list[Block] = []
-        self._sizes: list[int] = []
+        self._chunk_bytes: list[int] = []
         self._tail: list[Any] = []
+        self._tail_bytes = 0
         self._accounts: dict[int, _Account] = {}
         self._lock = threading.RLock()
 
@@ -140,65 +142,59 @@ class CachedPass:
             return Block.of_rows(rows, has_failures=False) if rows else None
 
     def passed(self, place: int, number: int, row: Any, share: Share) -> Any:
-        """Notes what came from the input: an element, kept if it is the next, or a failure. Gives what to show."""
+        """Takes note of what came from the input, keeps it if it is the next element, and gives what to show."""
         with self._lock:
             first = place >= self.reached
             self.reached = max(self.reached, place + 1)
             if type(row) is Failed:
                 if first:
                     self.failures.append(number)
-                return row if first else None
-            row = _sealed(row)
+                return row if first else _NOTHING
+            row = detach(row)
+            sealed = _sealed(row)
             if number == self.num_kept and not self._full:
-                self._keep(row, share)
-            return row
+                self._keep(sealed, _own_bytes(row) + _ROW_BYTES, share)
+            return sealed
 
-    def _keep(self, row: Any, share: Share) -> None:
-        nbytes = _held_bytes(row) + _ROW_BYTES
-        # A fifth of what is free stays free: who cannot do without memory must not lose it to who can.
-        room = share.try_acquire(nbytes + (self.nbytes + nbytes) // 4)
-        if room is None:
+    def _keep(self, row: Any, nbytes: int, share: Share) -> None:
+        # Who can do without memory leaves a fifth of it to those who cannot.
+        account = self._accounts[id(share)]
+        if nbytes + (self.nbytes + nbytes) // 4 > _free_bytes(share) or not account.try_settle(self.nbytes + nbytes):
             self._full = True
             return
-        room.settle(nbytes)
-        self._accounts[id(share)].charged_bytes += nbytes
         self._tail.append(row)
+        self._tail_bytes += nbytes
         self.nbytes += nbytes
         self.num_kept += 1
         if len(self._tail) == _CHUNK:
             self._close_chunk()
 
     def _close_chunk(self) -> None:
-        tail, self._tail = self._tail, []
-        chunk = Block.of_rows(tail, has_failures=False)
-        before = sum(map(_held_bytes, tail)) + _ROW_BYTES * _CHUNK
-        after = before
-        if sum(map(nbytes_of, tail)) <= _STACKED_BYTES * _CHUNK:
-            stacked = _stacked(chunk)
-            if stacked is not None and stacked.nbytes <= before:
-                chunk, after = stacked, stacked.nbytes
+        chunk, nbytes = Block.of_rows(self._tail, has_failures=False), self._tail_bytes
+        stacked = _stacked(chunk) if chunk.nbytes <= _STACKED_BYTES * _CHUNK else None
+        if stacked is not None and stacked.nbytes <= nbytes:
+            self.nbytes -= nbytes - stacked.nbytes
+            chunk, nbytes = stacked, stacked.nbytes
         self._chunks.append(chunk)
-        self._sizes.append(after)
-        self.nbytes += after - before
+        self._chunk_bytes.append(nbytes)
+        self._tail, self._tail_bytes = [], 0
 
     # What is kept outlives a run, but while a run is open it is on its ledger: once for each share, however many
     # cursors read through it.
 
     def join(self, share: Share) -> None:
-        """Puts what is kept on a share; drops the last elements where that has no room for them."""
+        """Begins to count on a share what is kept."""
         with self._lock:
             account = self._accounts.setdefault(id(share), _Account(share))
             account.num_cursors += 1
-            while not account.try_settle(self.nbytes):
-                self._drop_last()
+            self.settle(share)
 
     def settle(self, share: Share) -> None:
-        """Follows what other runs have added or dropped."""
+        """Follows what was added or dropped by others; drops the last elements where the share has no room for them."""
         with self._lock:
             account = self._accounts[id(share)]
-            if account.charged_bytes != self.nbytes:
-                while not account.try_settle(self.nbytes):
-                    self._drop_last()
+            while not account.try_settle(self.nbytes):
+                self._drop_last()
 
     def leave(self, share: Share) -> None:
         with self._lock:
@@ -210,11 +206,11 @@ class CachedPass:
 
     def _drop_last(self) -> None:
         if self._tail:
-            self.nbytes -= sum(map(_held_bytes, self._tail)) + _ROW_BYTES * len(self._tail)
-            self._tail = []
+            self.nbytes -= self._tail_bytes
+            self._tail, self._tail_bytes = [], 0
         else:
             self._chunks.pop()
-            self.nbytes -= self._sizes.pop()
+            self.nbytes -= self._chunk_bytes.pop()
         self.num_kept = len(self._chunks) * _CHUNK
         self._full = True
 
@@ -230,19 +226,20 @@ class _Account:
         self.charged_bytes = 0
 
     def try_settle(self, nbytes: int) -> bool:
-        try:
-            if nbytes > self.charged_bytes:
+        """Corrects the charge; False where there is no room."""
+        if nbytes > self.charged_bytes:
+            try:
                 self.share.charge(nbytes - self.charged_bytes)
-            else:
-                self.share.discharge(self.charged_bytes - nbytes)
-        except OverBudget:
-            return False
+            except OverBudget:
+                return False
+        elif nbytes < self.charged_bytes:
+            self.share.discharge(self.charged_bytes - nbytes)
         self.charged_bytes = nbytes
         return True
 
 
 class _CacheCursor(Cursor):
-    """Gives what is kept; beyond that reads its input, which it opens and moves there only when it must."""
+    """Gives what is kept; beyond that reads its input, which it opens and moves on only when it must."""
 
     def __init__(self, context: Context, store: CacheStore) -> None:
         self._context = context
@@ -253,12 +250,12 @@ class _CacheCursor(Cursor):
         self._place = 0
         self._input: Cursor | None = None
         self._input_place = 0
-        self._saved: tuple[int, State] | None = None
+        self._input_saved: State = None
 
-    def _begin(self, kept: CachedPass) -> CachedPass:
-        self._pass = kept
-        kept.join(self._context.share)
-        return kept
+    def _begin(self, begun: CachedPass) -> CachedPass:
+        begun.join(self._context.share)
+        self._pass = begun
+        return begun
 
     def pull(self, n: int) -> Block | None:
         kept = self._pass or self._begin(self._store.begun(self._context.epoch, self._seeds))
@@ -269,16 +266,13 @@ class _CacheCursor(Cursor):
             self._place = kept.place_of(self._number)
             return block
         rows: list[Any] = []
-        while not rows:
-            if self._number == kept.length:
-                return None
-            self._place = max(self._place, kept.place_of(self._number)) if self._input is None else self._place
-            block = self._input_at(kept, self._place).pull(n)
+        while not rows and self._number != kept.length:
+            block = self._input_here(kept).pull(n)
             if block is None:
                 kept.length = self._number
-                return None
-            rows = self._passed(kept, block)
-        return Block.of_rows(rows)
+            else:
+                rows = self._passed(kept, block)
+        return Block.of_rows(rows) if rows else None
 
     def _passed(self, kept: CachedPass, block: Block) -> list[Any]:
         rows: list[Any] = []
@@ -286,17 +280,87 @@ class _CacheCursor(Cursor):
             shown = kept.passed(self._place, self._number, row, self._context.share)
             self._place += 1
             self._number += int(type(row) is not Failed)
-            if shown is not None:
+            if shown is not _NOTHING:
                 rows.append(shown)
         self._input_place = self._place
         return rows
 
-    def _input_at(self, kept: CachedPass, place: int) -> Cursor:
+    def _input_here(self, kept: CachedPass) -> Cursor:
+        """The input, at the place where this cursor is."""
         if self._input is None:
             self._input = self._context.input(epoch=kept.epoch)
-            if self._saved is not None and self._saved[0] <= place:
-                self._input_place, below = self._saved
-                self._input.restore(below)
-        if self._input_place < place:
-            self._input_place += self._input.skip(place - self._input_place)
+            if self._input_saved is not None:
+                self._input.restore(self._input_saved)
+        if self._input_place < self._place:
+            self._input_place += self._input.skip(self._place - self._input_place)
         return self._input
+
+    def skip(self, n: int) -> int:
+        kept = self._pass or self._begin(self._store.begun(self._context.epoch, self._seeds))
+        ready = max(0, min(n, kept.num_kept - self._number))
+        if ready:
+            self._number += ready
+            self._place = kept.place_of(self._number)
+        return ready + (super().skip(n - ready) if ready < n else 0)
+
+    def state(self) -> State:
+        kept = self._pass or self._store.kept
+        if kept is None:
+            return None
+        below = self._input_saved if self._input is None else self._input.state()
+        here = [self._number, self._place, self._input_place, below]
+        return [kept.epoch, kept.reached, list(kept.failures), *here]
+
+    def restore(self, state: State) -> None:
+        epoch, reached, failures = self._context.epoch, 0, []
+        if state is not None:  # else nothing was kept yet
+            epoch, reached, failures, number, place, input_place, below = expect_list(state, 7)
+            self._number, self._place, self._input_place, self._input_saved = number, place, input_place, below
+        self._begin(self._store.resumed(epoch, self._seeds, reached, failures))
+
+    def close(self) -> None:
+        if self._pass is not None:
+            self._pass.leave(self._context.share)
+            self._pass = None
+        if self._input is not None:
+            self._input.close()
+            self._input = None
+
+
+_NOTHING = object()
+
+
+def _free_bytes(share: Share) -> int:
+    return max(0, share.floor_bytes - share.charged_bytes) + share._ledger.slack_bytes
+
+
+def _own_bytes(element: Any) -> int:
+    """Bytes that a detached element keeps alive: its read-only views are windows on arrays that live anyway."""
+    leaves = Structure.of(element).flatten(element)
+    return sum(leaf_bytes(leaf) for leaf in leaves if not (isinstance(leaf, np.ndarray) and leaf.base is not None))
+
+
+def _sealed(element: Any) -> Any:
+    """The element with arrays that nobody can change: they will be given again."""
+    if type(element) is bytes or isinstance(element, np.generic):
+        return element
+    return Structure.of(element).map(_read_only, element)
+
+
+def _read_only(leaf: Any) -> Any:
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    view = leaf.view()
+    view.flags.writeable = False
+    return view
+
+
+def _stacked(chunk: Block) -> Block | None:
+    """The elements as columns of their own, or None if they are not alike."""
+    try:
+        stacked = concat_blocks([chunk], np.empty)
+    except SpecMismatch:
+        return None
+    for column in stacked.columns or () if stacked is not None else ():
+        column.flags.writeable = False
+    return stacked

@@ -92,7 +92,7 @@ class Calls:
             return row
         try:
             result = self._raw(row, key)
-            return result if isinstance(result, np.generic) else as_result(result)
+            return result if isinstance(result, np.number) else as_result(result)
         except Exception as error:
             return self._failed(error, place)
 

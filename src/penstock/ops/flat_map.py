@@ -32,6 +32,8 @@ class FlatMap(Op):
 
     map_func: Callable[..., Any]
 
+    spec_is_hidden = True
+
     def __post_init__(self) -> None:
         check_callable("map_func", self.map_func)
 

@@ -49,6 +49,8 @@ class GroupByWindow(Op):
     window_size: int | None = None
     window_size_func: Callable[[Any], Any] | None = None
 
+    spec_is_hidden = True
+
     def __post_init__(self) -> None:
         check_callable("key_func", self.key_func)
         check_callable("reduce_func", self.reduce_func)

@@ -46,6 +46,8 @@ class Interleave(Op):
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
 
+    spec_is_hidden = True
+
     def __post_init__(self) -> None:
         check_callable("map_func", self.map_func)
         if self.block_length is not None:

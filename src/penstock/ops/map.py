@@ -50,6 +50,7 @@ class Map(Op):
     stateful: bool = dataclasses.field(default=False, kw_only=True)
     into_slot: bool = dataclasses.field(default=False, kw_only=True)
 
+    spec_is_hidden = True
     internal = ("into_slot",)
 
     def __post_init__(self) -> None:
@@ -114,7 +115,7 @@ class Composed:
         except Exception as error:
             error.add_note(f"in map({show(self.first)}) at {self.origin}")
             raise
-        return call(self.then, between if isinstance(between, np.generic) else as_result(between))
+        return call(self.then, between if isinstance(between, np.number) else as_result(between))
 
     def __str__(self) -> str:
         return f"{show(self.first)} then {show(self.then)}"

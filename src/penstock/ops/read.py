@@ -50,6 +50,10 @@ class Read(Op):
     def traits(self) -> Traits:
         return Traits(runtime="source")
 
+    @property
+    def counts_successes(self) -> bool:
+        return bool(self.orders) and self.orders[-1].counts_successes
+
     def with_order(self, op: Op) -> Read:
         """This source read in the order that `op` makes of the present one."""
         return dataclasses.replace(self, orders=(*self.orders, op))

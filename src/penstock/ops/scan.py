@@ -44,6 +44,8 @@ class Scan(Op):
     scan_func: Callable[[Any, Any], Any]
     _initial: Any = dataclasses.field(init=False, repr=False)
 
+    spec_is_hidden = True
+
     def __post_init__(self) -> None:
         check_callable("scan_func", self.scan_func)
         initial = normalize(self.initial_state)

@@ -48,7 +48,7 @@ class Shard(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, passes_columns=True)
+        return Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
 
     def is_noop(self, spec: Spec) -> bool:
         return self.num_shards == 1

@@ -43,7 +43,7 @@ class Skip(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, passes_columns=True)
+        return Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
 
     def is_noop(self, spec: Spec) -> bool:
         return self.count == 0

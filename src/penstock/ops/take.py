@@ -34,6 +34,10 @@ class Take(Op):
     count: int
     elastic: bool = dataclasses.field(default=False, kw_only=True, repr=False)
 
+    internal = ("elastic",)
+
+    internal = ("elastic",)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", argument("count", self.count))
 
@@ -52,6 +56,14 @@ class Take(Op):
     def is_noop(self, spec: Spec) -> bool:
         return self.count < 0 or 0 <= spec.cardinality <= self.count
 
+    @property
+    def counts_successes(self) -> bool:
+        return self.elastic
+
+    def moves_below(self, op: Op) -> bool:
+        # Failures above are told to an elastic take from its consumer's thread: it stays on that side of a boundary.
+        return not (self.elastic and op.traits.run_ahead)
+
     def moved_below(self, op: Op) -> Op:
         return dataclasses.replace(self, elastic=True) if op.traits.runtime == "elementwise" else self
 
@@ -65,16 +77,17 @@ class Take(Op):
         return lambda epoch: TakeOrder(inner(epoch), self.count, self.elastic)
 
     def open(self, context: Context) -> Cursor:
-        return _TakeCursor(context.input(), self.count)
+        return _TakeCursor(context.input(), self.count, self.elastic)
 
 
 class _TakeCursor(UnaryCursor):
-    __slots__ = ("_count", "_given")
+    __slots__ = ("_count", "_elastic", "_given")
 
-    def __init__(self, input: Cursor, count: int) -> None:
+    def __init__(self, input: Cursor, count: int, elastic: bool) -> None:
         super().__init__(input)
         self._count = count
-        self._given = 0
+        self._elastic = elastic
+        self._given = 0  # elements that count
 
     def pull(self, n: int) -> Block | None:
         left = n if self._count < 0 else min(n, self._count - self._given)
@@ -84,6 +97,11 @@ class _TakeCursor(UnaryCursor):
             if block.has_failures:
                 self._given -= sum(type(row) is Failed for row in block.rows())
         return block
+
+    def lost(self, n: int) -> None:
+        if self._elastic:
+            self._given -= n
+        self.input.lost(n)
 
     def state(self) -> State:
         return [self._given, self.input.state()]

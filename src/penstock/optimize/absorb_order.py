@@ -14,6 +14,8 @@ def absorb_order(node: Node) -> Rewrite | None:
     if node.op.traits.runtime != "order" or node.input.op.traits.runtime != "source":
         return None
     source = Read.of(node.input.op)
+    if node.op.traits.by_place and source.counts_successes:
+        return None
     if node.op.needs_random_access(node.input.spec) and not source.is_random_access:
         return None
     reason = f"{source.source.name} has random access: {node.op.describe()} is arithmetic on indices"

@@ -10,8 +10,6 @@ from ..plan.verify import check_rewrite
 
 __all__ = ["Rewrite", "Rule", "Step", "optimize"]
 
-_MOST_STEPS = 1000
-
 
 @dataclasses.dataclass(frozen=True)
 class Rewrite:
@@ -38,17 +36,21 @@ class Step:
 def optimize(node: Node, passes: Sequence[Sequence[Rule]]) -> tuple[Node, list[Step]]:
     """The plan after all passes, and the steps that led to it."""
     steps: list[Step] = []
+    num_nodes = sum(1 for _ in node.walk())
+    # Each operator may move past each other one, and be merged; more than that is a rule that undoes another.
+    most_steps = 100 + 4 * num_nodes * num_nodes
     for rules in passes:
-        node = node.transform(_Fixpoint(rules, steps))
+        node = node.transform(_Fixpoint(rules, steps, most_steps))
     return node, steps
 
 
 class _Fixpoint:
     """Rewrites a node, whose inputs are done, until no rule of a group finds anything more."""
 
-    def __init__(self, rules: Sequence[Rule], steps: list[Step]) -> None:
+    def __init__(self, rules: Sequence[Rule], steps: list[Step], most_steps: int) -> None:
         self._rules = rules
         self._steps = steps
+        self._most_steps = most_steps
 
     def __call__(self, node: Node) -> Node:
         while (better := self._step(node)) is not None:
@@ -62,7 +64,7 @@ class _Fixpoint:
             if found is not None:
                 check_rewrite(rule.__name__, node, found.node)
                 self._steps.append(Step(rule.__name__, node, found.node, found.reason))
-                if len(self._steps) > _MOST_STEPS:
+                if len(self._steps) > self._most_steps:
                     raise AssertionError(f"rule {rule.__name__} does not end:\n{node!r}\n{found.node!r}")
                 return found.node
         return None

@@ -21,6 +21,8 @@ def sink_order(node: Node) -> Rewrite | None:
     traits = below.op.traits
     if not traits.one_to_one or len(below.inputs) != 1 or not node.op.moves_below(below.op):
         return None
+    if node.op.traits.by_place and _counts_successes(below.input):
+        return None
     if traits.pure:
         sunk = node.with_op(node.op.moved_below(below.op)).on(below.input)
         reason = f"{below.op.describe()} looks at one element at a time: {node.op.name} moves below it, to smaller data"
@@ -43,6 +45,13 @@ def _sink_below_keyed(node: Node, below: Node) -> Rewrite | None:
         f"{node.op.name} as before it"
     )
     return Rewrite((below if numbered is None else below.with_op(numbered)).on(sunk), reason)
+
+
+def _counts_successes(node: Node) -> bool:
+    """Whether a take that counts what succeeds above it stands here, or below operators that keep places."""
+    if node.op.counts_successes:
+        return True
+    return len(node.inputs) == 1 and node.op.traits.one_to_one and _counts_successes(node.input)
 
 
 def _numbered(node: Node) -> Node | None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -99,6 +99,11 @@ class Footprint:
 class Op:
     """Base of all operators."""
 
+    #: Parameters that the optimizer sets, and users do not see.
+    internal: ClassVar[tuple[str, ...]] = ()
+    #: Whether only a run can tell what comes out, whatever goes in: it is what a user's function returns.
+    spec_is_hidden: ClassVar[bool] = False
+
     @property
     def name(self) -> str:
         """The operator's name as users write it."""
@@ -130,6 +135,11 @@ class Op:
         raise AssertionError(f"{type(self).__name__} is not a random-access source")
 
     # What rules ask; most operators leave these as they are.
+
+    @property
+    def counts_successes(self) -> bool:
+        """Whether how far it goes depends on which elements fail further up (a `take` that was moved)."""
+        return False
 
     def is_noop(self, spec: Spec) -> bool:
         """Whether it gives its input as it is, for an input of this spec."""

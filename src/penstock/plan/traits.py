@@ -25,6 +25,8 @@ class Traits:
         keyed: What it gives depends on the element and its place in the input (`random_map`, `enumerate`): order may
             move past it if places are numbered below.
         moves_below_map: An order operator that gives the same result below a pure one-to-one operator as above it.
+        by_place: An order operator whose result depends on how many elements came before, so that it must stay above one
+            that goes by successes.
         live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
         num_parallel_calls: Threads asked for; 0 for none.
         deterministic: Whether parallel calls keep the order; None leaves it to the options.
@@ -38,6 +40,7 @@ class Traits:
     pure: bool = False
     keyed: bool = False
     moves_below_map: bool = False
+    by_place: bool = False
     live: bool = False
     num_parallel_calls: int = 0
     deterministic: bool | None = None

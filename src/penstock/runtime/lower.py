@@ -43,7 +43,7 @@ class Stages:
         self._shares: dict[int, Share] = {}
         self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
 
-    def open(self, node: Node, epoch: int, consumer: Meter | None = None) -> Cursor:
+    def open(self, node: Node, epoch: int, consumer: Meter | None = None, in_its_time: bool = True) -> Cursor:
         """The cursor of a stage and, through it, of all below it."""
         meter = self.meters.get(id(node))
         if meter is None:
@@ -51,7 +51,7 @@ class Stages:
             self._shares[id(node)] = self.ledger.share(f"{node.op.name} at {node.origin}")
             self._nodes.append(node)
         context = _Context(self, node, epoch, self._shares[id(node)], meter)
-        return MeteredCursor(_cursor_of(context), meter, consumer)
+        return MeteredCursor(_cursor_of(context), meter, consumer, in_its_time)
 
     def open_nested(self, node: Node, epoch: int, host: _Context) -> Cursor:
         """The cursor of a dataset that the host stage works with."""
@@ -72,8 +72,8 @@ class _Context:
         self.detached = False
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
-        consumer = None if self.detached else self.meter
-        return self.stages.open(self.node.inputs[index], self.epoch if epoch is None else epoch, consumer)
+        epoch = self.epoch if epoch is None else epoch
+        return self.stages.open(self.node.inputs[index], epoch, self.meter, in_its_time=not self.detached)
 
     def open_dataset(self, dataset: Any, epoch: int | None = None) -> Cursor:
         node = dataset.node

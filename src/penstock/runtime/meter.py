@@ -7,7 +7,7 @@ from time import perf_counter_ns
 
 from ..block import Block
 from ..cursor import Cursor, State
-from ..element import nbytes_of
+from ..element import Failed, nbytes_of
 
 __all__ = ["Meter", "MeteredCursor"]
 
@@ -21,6 +21,7 @@ class Meter:
     num_bytes: int = 0
     num_pulls: int = 0
     num_failed: int = 0
+    num_failed_in: int = 0
     elapsed_ns: int = 0
     inputs_ns: int = 0
     waiting_ns: int = 0
@@ -39,14 +40,15 @@ class Meter:
 
 
 class MeteredCursor(Cursor):
-    """Counts what passes; `consumer` is the meter of the stage that pulls, where it pulls in its own time."""
+    """Counts what passes. `consumer` is the meter of the stage that pulls; a thread of its own pulls in no one's time."""
 
-    __slots__ = ("_consumer", "_cursor", "_meter")
+    __slots__ = ("_consumer", "_cursor", "_in_its_time", "_meter")
 
-    def __init__(self, cursor: Cursor, meter: Meter, consumer: Meter | None) -> None:
+    def __init__(self, cursor: Cursor, meter: Meter, consumer: Meter | None, in_its_time: bool = True) -> None:
         self._cursor = cursor
         self._meter = meter
         self._consumer = consumer
+        self._in_its_time = in_its_time
 
     def pull(self, n: int) -> Block | None:
         start = perf_counter_ns()
@@ -54,7 +56,7 @@ class MeteredCursor(Cursor):
         elapsed = perf_counter_ns() - start
         meter = self._meter
         meter.elapsed_ns += elapsed
-        if self._consumer is not None:
+        if self._consumer is not None and self._in_its_time:
             self._consumer.inputs_ns += elapsed
         if block is not None:
             meter.num_pulls += 1
@@ -64,13 +66,20 @@ class MeteredCursor(Cursor):
                     meter.num_bytes += column.nbytes
             else:
                 meter.num_bytes += nbytes_of(block.rows()[0]) * block.size
+            if block.has_failures:
+                self._count_failures(block)
         return block
+
+    def _count_failures(self, block: Block) -> None:
+        count = sum(type(row) is Failed for row in block.rows())
+        self._meter.num_failed += count
+        if self._consumer is not None:
+            self._consumer.num_failed_in += count
 
     def skip(self, n: int) -> int:
         return self._cursor.skip(n)
 
     def lost(self, n: int) -> None:
-        self._meter.num_failed += n
         self._cursor.lost(n)
 
     def state(self) -> State:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cursor import Cursor, State
+from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure, nbytes_of
-from ..errors import StateError
+from ..errors import PenstockError, StateError
 from ..memory.ledger import Ledger
 from ..plan.node import Node
 from .lower import Stages
@@ -24,6 +24,7 @@ _BLOCK_NS = 500_000
 _MOST_ELEMENTS = 128
 # More bytes than this at a time would leave the processor's nearest cache before they are used.
 _MOST_BYTES = 1 << 15
+_STATE_FIELDS = {"plan", "optimized", "epoch", "seeds", "position"}
 
 
 class Run:
@@ -63,6 +64,7 @@ class Run:
         self._before: State = None
         self._demand = 1
         self._finished = False
+        self._last_position: State = None
         self._closer = weakref.finalize(self, _close, root, stages)
         self._closer.atexit = False  # threads are daemons; at exit there is nothing worth waiting for
 
@@ -87,16 +89,15 @@ class Run:
     def _pull(self) -> None:
         if not self._closer.alive or self._finished:
             raise StopIteration
-        self._before = self._root.state() if self._demand > 1 else None
+        self._before = self._root.state()
         start = perf_counter_ns()
         try:
             block = self._root.pull(self._demand)
         except BaseException:
-            self.close()
+            self._close_at([self._before, 0])  # nothing of what was begun has been delivered
             raise
         if block is None:
             self._finished = True
-            self._rows, self._offset = [], 0
             self.close()
             raise StopIteration
         rows = self._rows = block.rows()
@@ -123,20 +124,19 @@ class Run:
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the last element delivered. Work in flight is not part of it: it will be redone."""
-        if self._finished:
-            position: State = "end"
-        elif self._offset == len(self._rows) or self._before is None:
-            position = [self._root.state(), 0]
-        else:
-            position = [self._before, self._offset]
         return {
             "version": 1,
             "plan": _fingerprint(self._written),
             "optimized": self._optimize is not None,
             "epoch": self.epoch,
             "seeds": [node.op.drawn for node in self._written.walk() if _is_unseeded(node)],  # type: ignore[attr-defined]
-            "position": position,
+            "position": self._position() if self._closer.alive else self._last_position,
         }
+
+    def _position(self) -> State:
+        if self._finished:
+            return "end"
+        return [self._before, self._offset] if self._offset < len(self._rows) else [self._root.state(), 0]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Moves to a saved position: what comes next is what came next then."""
@@ -154,9 +154,14 @@ class Run:
         if state["position"] == "end":
             self._finished = True
             return
-        below, offset = state["position"]
-        self._root.restore(below)
-        self._root.skip(offset)
+        below, offset = expect_list(state["position"], 2)
+        try:
+            self._root.restore(below)
+            self._root.skip(offset)
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            if isinstance(error, PenstockError):
+                raise
+            raise StateError(f"the saved position is damaged: {below!r:.80}") from error
 
     def stats(self) -> dict[str, Any]:
         """What each stage did so far: elements, bytes, busy and waiting seconds, and what was chosen for it."""
@@ -171,7 +176,7 @@ class Run:
                     "name": meter.name,
                     "elements": meter.num_elements,
                     "bytes": meter.num_bytes,
-                    "failed": meter.num_failed,
+                    "failed": max(0, meter.num_failed - meter.num_failed_in),
                     "busy_s": meter.busy_s,
                     "waiting_s": meter.waiting_s,
                     "chosen": dict(meter.chosen),
@@ -182,6 +187,11 @@ class Run:
 
     def close(self) -> None:
         """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
+        if self._closer.alive:
+            self._close_at(self._position())
+
+    def _close_at(self, position: State) -> None:
+        self._last_position = position  # closed cursors no longer know what was delivered
         self._closer()
         self._rows, self._offset = [], 0
 
@@ -207,7 +217,7 @@ def _fingerprint(node: Node) -> list[str]:
 
 
 def _check_state(state: Any, written: Node, optimized: bool) -> None:
-    if not isinstance(state, dict) or state.get("version") != 1:
+    if not isinstance(state, dict) or state.get("version") != 1 or not _STATE_FIELDS <= state.keys():
         raise StateError(f"expected what state_dict() returned, got {state!r:.80}")
     was, now = state["plan"], _fingerprint(written)
     for i, (a, b) in enumerate(zip(was, now, strict=False)):

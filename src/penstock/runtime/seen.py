@@ -24,7 +24,9 @@ def seen_spec(node: Node, first_element: Callable[[Node], Any]) -> Spec:
     if kept is not None:
         return kept
     try:
-        spec = node.op.spec([seen_spec(child, first_element) for child in node.inputs])
+        # Behind a function there is nothing to learn from its inputs, and asking would call functions there too.
+        inputs = [child.spec if node.op.spec_is_hidden else seen_spec(child, first_element) for child in node.inputs]
+        spec = node.op.spec(inputs)
     except PenstockError as error:
         raise located(error, node.op.name, node.origin) from None
     if not spec.seen:

@@ -99,6 +99,7 @@ class AheadCursor(Cursor):
             item = self._ready[0]
             if item.error is not None:
                 self._ready.popleft()
+                item.lease.release()
                 raise item.error
             block = item.take(n)
             if item.empty:
@@ -113,10 +114,6 @@ class AheadCursor(Cursor):
             self._capacity *= 2
             self._was_full = False
             self._meter.chosen["buffer_size"] = self._capacity
-
-    def lost(self, n: int) -> None:
-        with self._threads.changed:
-            self._input.lost(n)
 
     def state(self) -> State:
         with self._threads.changed:

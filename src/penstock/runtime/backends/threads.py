@@ -133,9 +133,13 @@ class ParallelCursor(Cursor):
         result = self._function(block, place)
         if result.has_failures:
             with self._pulling, self._threads.changed:
-                self._input.lost(count_failures(result) - count_failures(block))
-                self._ended = False  # an elastic take below may have made room
+                self._lost(count_failures(result) - count_failures(block))
         return result
+
+    def _lost(self, n: int) -> None:
+        self._input.lost(n)
+        self._ended = False  # an elastic take below may have made room
+        self._threads.changed.notify_all()
 
     # --- in the consumer ---
 
@@ -191,9 +195,8 @@ class ParallelCursor(Cursor):
         return result
 
     def lost(self, n: int) -> None:
-        with self._pulling:
-            self._input.lost(n)
-            self._ended = False
+        with self._pulling, self._threads.changed:
+            self._lost(n)
 
     def skip(self, n: int) -> int:
         if self._threads.count or self._tickets:
