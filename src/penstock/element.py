@@ -11,6 +11,7 @@ see docs/adr/0002.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -81,7 +82,8 @@ class Ragged:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.values.dtype)
+        dtype: np.dtype[Any] = self.values.dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -363,13 +365,8 @@ def _access(kind: type | None, keys: tuple[Any, ...]) -> tuple[Callable[[Any], A
     if issubclass(kind, tuple):
         return (lambda element: element), kind._make  # type: ignore[attr-defined]
     if issubclass(kind, Mapping):
-        if kind is dict:
-            build: Any = lambda parts: dict(zip(keys, parts, strict=True))  # noqa: E731
-        elif issubclass(kind, defaultdict):
-            build = lambda parts: kind(None, zip(keys, parts, strict=True))  # noqa: E731
-        else:
-            build = lambda parts: kind(zip(keys, parts, strict=True))  # noqa: E731
-        return (lambda element: [element[key] for key in keys]), build
+        make: Any = functools.partial(kind, None) if issubclass(kind, defaultdict) else kind
+        return (lambda element: [element[key] for key in keys]), lambda parts: make(zip(keys, parts, strict=True))
     return (
         lambda element: [getattr(element, key) for key in keys],
         lambda parts: kind(**dict(zip(keys, parts, strict=True))),

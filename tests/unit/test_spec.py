@@ -1,0 +1,247 @@
+"""Specs: what is known of elements, merged, described and enforced."""
+
+import collections
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.element import Ragged, Sparse
+from penstock.errors import BadType, SpecMismatch
+from penstock.spec import (
+    UNSEEN,
+    DatasetSpec,
+    NoneSpec,
+    RaggedSpec,
+    SparseSpec,
+    Spec,
+    TensorSpec,
+    check_element,
+    describe,
+    element_bytes,
+    map_specs,
+    merge,
+    spec_leaves,
+    spec_of,
+    structure_of_spec,
+)
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@dataclasses.dataclass
+class Example:
+    image: Any
+    label: Any
+
+
+INT = TensorSpec((), np.int64)
+ROWS = TensorSpec((None, 3), np.float32)
+RAGGED = Ragged(np.arange(3.0), np.array([0, 1, 3]))
+SPARSE = Sparse(np.array([[0, 1]]), np.array([2.0]), np.array([1, 4]))
+
+
+@pytest.mark.parametrize("given_dtype, dtype", [
+    ("float32", np.float32), (np.uint8, np.uint8), (float, np.float64), (tf.int16, np.int16), (np.dtype(">i4"), ">i4"),
+    (bytes, object), (str, object), ("S5", object), ("U", object), (object, object), (tf.string, object), (ps.string, object),
+])  # fmt: skip
+def test_dtypes_of_all_kinds_are_understood(given_dtype: Any, dtype: Any) -> None:
+    assert TensorSpec((), given_dtype).dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize("given_shape, shape", [
+    (None, None), ((), ()), ([2, None], (2, None)), (3, (3,)), ((np.int64(2), -1), (2, None)), (tf.TensorShape([4]), (4,)),
+])  # fmt: skip
+def test_shapes_of_all_kinds_are_understood(given_shape: Any, shape: Any) -> None:
+    assert TensorSpec(given_shape, np.int8).shape == shape
+
+
+def test_negative_dimensions_are_refused() -> None:
+    with pytest.raises(SpecMismatch, match=r"dimensions >= 0 or None, got \(2, -3\)"):
+        TensorSpec((2, -3))
+
+
+def test_specs_are_values() -> None:
+    assert TensorSpec((2,), np.int8) == TensorSpec([2], "int8")
+    assert hash(TensorSpec((2,), np.int8)) == hash(TensorSpec([2], "int8"))
+    assert TensorSpec((2,), np.int8) != RaggedSpec((2,), np.int8)
+    assert NoneSpec() == NoneSpec()
+    assert DatasetSpec(INT) == DatasetSpec(TensorSpec((), "int64"))
+
+
+def test_specs_as_text() -> None:
+    assert repr(ROWS) == "TensorSpec(shape=(None, 3), dtype=float32)"
+    assert repr(RaggedSpec((2, None), "S1")) == "RaggedSpec(shape=(2, None), dtype=string)"
+    assert str(ROWS) == "?×3 float32"
+    assert str(INT) == "int64"
+    assert str(TensorSpec(None, bytes)) == "? string"
+    assert describe((INT, {"a": ROWS}, NoneSpec())) == "(int64, {'a': ?×3 float32}, None)"
+    assert describe(DatasetSpec((INT,))) == "Dataset[(int64,)]"
+    assert describe(DatasetSpec(UNSEEN)) == "Dataset[?]"
+    assert str(Spec(INT, 1_000_000)) == "1,000,000 of int64"
+    assert str(Spec(UNSEEN, ps.INFINITE)) == "infinite of ?"
+    assert str(Spec(Pair(INT, ROWS))) == "unknown of Pair(a=int64, b=?×3 float32)"
+
+
+@pytest.mark.parametrize("leaf, spec", [
+    (np.float16(1), TensorSpec((), np.float16)),
+    (np.zeros((2, 0), bool), TensorSpec((2, 0), bool)),
+    (b"x", TensorSpec((), bytes)),
+    (np.array([b"x"], object), TensorSpec((1,), bytes)),
+    (None, NoneSpec()),
+    (RAGGED, RaggedSpec((2, None), np.float64)),
+    (SPARSE, SparseSpec((1, 4), np.float64)),
+    (ps.Dataset.range(3), DatasetSpec(INT)),
+])  # fmt: skip
+def test_each_kind_of_leaf_has_its_spec_and_fits_no_other(leaf: Any, spec: Any) -> None:
+    assert spec_of(leaf) == spec
+    assert spec.holds(leaf)
+    others = [TensorSpec((7,), np.int8), NoneSpec(), DatasetSpec(INT), RaggedSpec((2, None), "i1"), SparseSpec((9,), "i1")]
+    assert not any(other.holds(leaf) for other in others if type(other) is not type(spec) or other.nbytes is not None)
+
+
+def test_the_spec_of_a_nest_is_a_nest_of_specs() -> None:
+    element = (np.int64(1), {"b": None, "a": np.zeros(3, np.float32)}, Pair(b"", RAGGED), Example(SPARSE, np.bool_(True)))
+    spec = spec_of(element)
+    assert spec == (
+        INT,
+        {"b": NoneSpec(), "a": TensorSpec((3,), np.float32)},
+        Pair(TensorSpec((), bytes), RaggedSpec((2, None), np.float64)),
+        Example(SparseSpec((1, 4), np.float64), TensorSpec((), bool)),
+    )
+    assert structure_of_spec(spec).num_leaves == len(spec_leaves(spec)) == 7
+    assert map_specs(lambda leaf: leaf, spec) == spec
+
+
+def test_mapping_over_what_is_unseen_leaves_it_so() -> None:
+    assert map_specs(lambda leaf: INT, UNSEEN) is UNSEEN
+    assert map_specs(lambda leaf: ROWS, (INT, INT)) == (ROWS, ROWS)
+
+
+def test_what_is_no_spec_is_refused() -> None:
+    with pytest.raises(BadType, match="expected a nest of TensorSpec, got int 3"):
+        spec_leaves((INT, 3))
+
+
+@pytest.mark.parametrize("spec, nbytes", [
+    (INT, 8), (TensorSpec((2, 3), np.float32), 24), ((INT, {"a": TensorSpec((0,))}), 8), (NoneSpec(), 0),
+    (ROWS, None), (TensorSpec(None), None), (TensorSpec((2,), bytes), None), ((INT, DatasetSpec(INT)), None), (UNSEEN, None),
+])  # fmt: skip
+def test_bytes_are_known_where_shapes_are(spec: Any, nbytes: int | None) -> None:
+    assert element_bytes(spec) == nbytes
+
+
+# --- merging ---
+
+DIMS = st.lists(st.integers(0, 3) | st.none(), max_size=3).map(tuple) | st.none()
+SPECS = st.recursive(
+    st.builds(TensorSpec, DIMS, st.sampled_from(["int8", "float32", "S1"])) | st.just(NoneSpec()),
+    lambda inner: st.tuples(inner, inner) | st.dictionaries(st.sampled_from("ab"), inner, min_size=1),
+    max_leaves=3,
+)
+
+
+@settings(derandomize=True, deadline=None)
+@given(spec=SPECS)
+def test_merging_with_itself_changes_nothing(spec: Any) -> None:
+    assert merge(spec, spec) == spec
+
+
+@settings(derandomize=True, deadline=None)
+@given(first=SPECS, second=SPECS)
+def test_merging_is_symmetric(first: Any, second: Any) -> None:
+    try:
+        merged = merge(first, second)
+    except SpecMismatch:
+        with pytest.raises(SpecMismatch):
+            merge(second, first)
+    else:
+        assert merge(second, first) == merged
+        assert merge(merged, first) == merged
+
+
+@pytest.mark.parametrize("first, second, merged", [
+    ((2, 3), (2, 4), (2, None)), ((2,), (2, 1), None), ((None,), (2,), (None,)), (None, (2,), None),
+])  # fmt: skip
+def test_merged_shapes_know_what_both_know(first: Any, second: Any, merged: Any) -> None:
+    assert merge(TensorSpec(first, "i1"), TensorSpec(second, "i1")) == TensorSpec(merged, "i1")
+
+
+def test_merging_goes_by_key() -> None:
+    first = {"a": TensorSpec((1,), "i1"), "b": TensorSpec((2,), "f4")}
+    second = {"b": TensorSpec((3,), "f4"), "a": TensorSpec((1,), "i1")}
+    assert merge(first, second) == {"a": TensorSpec((1,), "i1"), "b": TensorSpec((None,), "f4")}
+
+
+def test_merging_with_what_is_unseen_is_unseen() -> None:
+    assert merge(UNSEEN, INT) is UNSEEN
+    assert merge(INT, UNSEEN) is UNSEEN
+    assert merge(DatasetSpec(INT), DatasetSpec(UNSEEN)) == DatasetSpec(UNSEEN)
+
+
+@pytest.mark.parametrize("first, second, text", [
+    (INT, TensorSpec((), "i4"), "expected int64, got int32: dtypes int64 and int32"),
+    (INT, (INT,), r"expected int64, got \(int64,\)"),
+    ((INT, INT), (INT, NoneSpec()), r"expected \(int64, int64\), got \(int64, None\)"),
+    ({"a": INT}, {"b": INT}, "expected {'a': int64}, got {'b': int64}"),
+    (TensorSpec((), "i1"), RaggedSpec((2, None), "i1"), "expected int8, got 2×. int8"),
+])  # fmt: skip
+def test_what_cannot_be_merged_is_named(first: Any, second: Any, text: str) -> None:
+    with pytest.raises(SpecMismatch, match=text):
+        merge(first, second)
+
+
+# --- signatures ---
+
+
+@pytest.mark.parametrize("spec, value, expected", [
+    (INT, 3, np.int64(3)),
+    (INT, 2.0, np.int64(2)),
+    (TensorSpec((), "f4"), 2, np.float32(2)),
+    (TensorSpec((), "f4"), 0.1, np.float32(0.1)),
+    (TensorSpec((), bytes), "a", b"a"),
+    (TensorSpec((None,), "u1"), [1, 2], np.array([1, 2], np.uint8)),
+    (TensorSpec((2,), "i8"), (1, 2), np.array([1, 2])),
+    (TensorSpec(None, "i8"), [[1]], np.array([[1]])),
+])  # fmt: skip
+def test_values_are_converted_where_nothing_is_lost(spec: Any, value: Any, expected: Any) -> None:
+    checked = check_element(spec, value)
+    assert type(checked) is type(expected)
+    np.testing.assert_array_equal(checked, expected)
+    assert spec.holds(checked)
+
+
+@pytest.mark.parametrize("spec, value, text", [
+    (INT, 2.7, "expected int64, got float64 with a value that int64 cannot hold"),
+    (TensorSpec((), "u1"), 256, "uint8 cannot hold"),
+    (TensorSpec((), "u1"), -1, "uint8 cannot hold"),
+    (INT, float("nan"), "cannot hold"),
+    (INT, "a", "expected int64, got string"),
+    (TensorSpec((), bytes), 1, "expected string, got int64"),
+    (TensorSpec((), bool), 1, "expected bool, got int64"),
+    (INT, True, "expected int64, got bool"),
+    (TensorSpec((2,), "i8"), [1, 2, 3], "expected 2 int64, got 3 int64"),
+    (TensorSpec((None,), "i8"), 1, r"expected \? int64, got int64"),
+    ((INT, INT), (1, 2, 3), r"signature is \(int64, int64\)"),
+    ({"a": INT}, {"b": 1}, "signature is {'a': int64}"),
+    (RaggedSpec((None, None), "f8"), np.zeros(2), r"expected \?×\? float64, got 2 float64"),
+    (INT, None, "expected int64, got"),
+])  # fmt: skip
+def test_values_that_do_not_fit_are_refused(spec: Any, value: Any, text: str) -> None:
+    with pytest.raises(SpecMismatch, match=text):
+        check_element(spec, value)
+
+
+def test_a_list_fits_a_tuple_of_the_signature() -> None:
+    assert check_element((INT, (INT, INT)), [1, [2, 3]]) == (1, (2, 3))
+
+
+def test_nests_are_checked_leaf_by_leaf() -> None:
+    checked = check_element({"a": TensorSpec((), "f4"), "b": RaggedSpec((None, None), "f8")}, {"a": 1, "b": RAGGED})
+    assert type(checked["a"]) is np.float32
+    assert checked["b"] is RAGGED
