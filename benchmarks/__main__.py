@@ -35,6 +35,8 @@ def main() -> int:
     facts = machine.machine_facts()
     made = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     console.print(f"{facts['cpu']}, {facts['cores']} cores, Python {facts['python']}, {facts['versions']}")
+    if machine.is_busy(facts):
+        console.print(f"the machine is busy (load {facts['load_before']}): trust rows/CPU s more than rows/s")
     if arguments.quick:
         console.print("quick: a fifth of the rows, few repetitions, some peers left out; rough ratios")
     start = time.monotonic()

@@ -62,8 +62,8 @@ QUICK = Effort(rounds=3, contender_s=0.8, fewest=1, imports=3)
 class Outcome:
     """What one contender reached. `value` is rows/s for rates, seconds for all else.
 
-    `cpu_value` is rows per second of CPU time over all its threads and workers. It hardly feels a busy machine,
-    and it says what the pipeline takes from the training step that shares the cores.
+    `cpu_value` is the same by CPU time over all its threads and workers. It hardly feels a busy machine, and it
+    says what the pipeline takes from the training step that shares the cores.
     """
 
     contender: Contender
@@ -273,11 +273,11 @@ def measure_first(child: Child, outcome: Outcome, count: int) -> None:
 
 IMPORT = """
 import time
-start = time.perf_counter()
-import numpy
-middle = time.perf_counter()
-{}
-print(middle - start, time.perf_counter() - middle)
+clocks = time.perf_counter, time.process_time
+{before}
+start = [clock() for clock in clocks]
+import {module}
+print(*(clock() - then for clock, then in zip(clocks, start)))
 """
 
 
@@ -289,8 +289,8 @@ def time_imports(outcomes: list[Outcome], effort: Effort, say: Say) -> None:
             enough = sum(outcome.samples) > effort.contender_s and len(outcome.samples) >= effort.fewest
             if outcome.error is not None or enough:
                 continue
-            modules = outcome.contender.imports
-            code = IMPORT.format("\n".join(f"import {name}" for name in modules if name != "numpy"))
+            (module,) = outcome.contender.imports
+            code = IMPORT.format(before="" if module == "numpy" else "import numpy", module=module)
             done = subprocess.run(
                 [sys.executable, "-c", code],
                 cwd=ROOT,
@@ -301,12 +301,14 @@ def time_imports(outcomes: list[Outcome], effort: Effort, say: Say) -> None:
             if done.returncode:
                 outcome.error = (done.stderr.strip().splitlines() or ["failed"])[-1]
                 continue
-            numpy_s, own_s = (float(word) for word in done.stdout.split()[-2:])
+            seconds, cpu_s = (float(word) for word in done.stdout.split()[-2:])
             if turn:  # the first round filled the file cache
-                outcome.samples.append(numpy_s if modules == ("numpy",) else own_s)
+                outcome.samples.append(seconds)
+                outcome.cpu_samples.append(cpu_s)
     for outcome in outcomes:
         if outcome.samples:
             outcome.value = statistics.median(outcome.samples)
+            outcome.cpu_value = statistics.median(outcome.cpu_samples)
 
 
 def _try(outcome: Outcome, step: Callable[[], T]) -> T | None:

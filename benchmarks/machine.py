@@ -23,6 +23,13 @@ def machine_facts() -> dict[str, object]:
     }
 
 
+def is_busy(facts: dict[str, object]) -> bool:
+    """Whether others use so much of the machine that wall-clock rates suffer."""
+    load, cores = facts["load_before"], facts["cores"]
+    assert isinstance(load, float) and isinstance(cores, int)
+    return load > 0.5 * cores
+
+
 def _cpu_model() -> str:
     try:
         with open("/proc/cpuinfo") as lines:

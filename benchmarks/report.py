@@ -44,7 +44,7 @@ def headings(workload: Workload) -> Row:
         return ("contender", "rows/s", f"{first} is", "of limit", "rows/CPU s", "of limit", "extra memory")
     if workload.metric == "first batch":
         return ("contender", "first batch", "later ones", "extra memory")
-    return ("contender", "seconds")
+    return ("contender", "seconds", "CPU seconds")
 
 
 def contender_rows(report: Report) -> list[Row]:
@@ -66,7 +66,7 @@ def contender_rows(report: Report) -> list[Row]:
             later = f"{min(outcome.samples) * 1e3:,.1f} ms" if outcome.samples else ""
             cells = [f"{outcome.value * 1e3:,.1f} ms", later, megabytes(outcome.extra_bytes)]
         else:
-            cells = [f"{outcome.value:.3f}"]
+            cells = [f"{outcome.value:.3f}", f"{outcome.cpu_value:.3f}"]
         rows.append((outcome.contender.name, *cells))
     return rows
 

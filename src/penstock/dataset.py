@@ -35,6 +35,7 @@ from .ops.prefetch import Prefetch
 from .ops.ragged_batch import RaggedBatch
 from .ops.random_map import RandomMap
 from .ops.rebatch import Rebatch
+from .ops.rejection_resample import RejectionResample
 from .ops.repeat import Repeat
 from .ops.sample_from_datasets import SampleFromDatasets
 from .ops.scan import Scan
@@ -195,6 +196,7 @@ class Dataset:
     concatenate = combination_method(Concatenate)
     sample_from_datasets = combination(SampleFromDatasets)
     choose_from_datasets = combination(ChooseFromDatasets)
+    rejection_resample = method(RejectionResample)
 
     # When and where.
     prefetch = method(Prefetch)

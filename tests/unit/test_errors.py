@@ -90,7 +90,7 @@ def test_mistakes_are_told_when_the_pipeline_is_written(mistake: Callable[[], An
 
 def test_the_line_is_the_users() -> None:
     line = test_the_line_is_the_users.__code__.co_firstlineno
-    with pytest.raises(ValueError, match=rf"test_errors\.py:{line + 4}:"):
+    with pytest.raises(ValueError, match=rf"test_errors\.py:{line + 5}:"):
         (D.range(3)
             .map(abs)
             .batch(0))  # fmt: skip

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..block import Block
 from ..cursor import Cursor
 from ..indexed import IndexCursor
@@ -30,9 +32,11 @@ class FromRows(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         if not self.rows:
             return Spec(UNSEEN, 0)
-        element = spec_of(self.rows[0])
-        for row in self.rows[1:]:
-            element = merge(element, spec_of(row))
+        first = self.rows[0]
+        element = spec_of(first)
+        if not _all_alike(first, self.rows):
+            for row in self.rows[1:]:
+                element = merge(element, spec_of(row))
         return Spec(element, len(self.rows))
 
     @property
@@ -47,6 +51,15 @@ class FromRows(Op):
 
     def describe(self) -> str:
         return f"rows({len(self.rows)})"
+
+
+def _all_alike(first: Any, rows: list[Any]) -> bool:
+    """Whether all are arrays or scalars of one shape and dtype, as is the rule; seen without making a spec of each."""
+    kind = type(first)
+    if kind is np.ndarray:
+        shape, dtype = first.shape, first.dtype
+        return all(type(row) is np.ndarray and row.shape == shape and row.dtype == dtype for row in rows)
+    return isinstance(first, np.number) and all(type(row) is kind for row in rows)
 
 
 class _RowReader:

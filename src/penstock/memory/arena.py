@@ -26,6 +26,10 @@ from .ledger import Ledger, Share
 __all__ = ["Arena"]
 
 _ALIGNMENT = 64
+# Smaller arrays cost no page faults, and the allocator is as quick as we are.
+_SMALLEST = 4096
+# Slots of one size that may be out at a time before those with the caller are given up.
+_MOST_HELD = 16
 _HUGE = 4 << 20
 _MAPPED = 1 << 20
 # A base that only the arena holds: the slot's field, and getrefcount's own argument.
@@ -57,7 +61,7 @@ class Arena:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """An uninitialised array. It is the holder's alone for as long as it, or a view of it, lives."""
         nbytes = dtype.itemsize * math.prod(shape)
-        if not nbytes or dtype.hasobject:
+        if nbytes < _SMALLEST or dtype.hasobject:
             return np.empty(shape, dtype)
         with self._lock:
             return np.ndarray(shape, dtype, self._free_base(-(-nbytes // _ALIGNMENT) * _ALIGNMENT))
@@ -73,11 +77,21 @@ class Arena:
                     slot.charged = True
                 slot.handed_over = False
                 return slot.base
+        if len(slots) >= _MOST_HELD:
+            self._give_up_one(slots)
         self._share.charge(size)
         slot = _Slot(_new_base(size), size)
         slots.append(slot)
         self._by_base[id(slot.base)] = slot
         return slot.base
+
+    def _give_up_one(self, slots: list[_Slot]) -> None:
+        """Leaves a slot to the caller for good: one who keeps many batches will not give them back soon."""
+        for i, slot in enumerate(slots):
+            if slot.handed_over:
+                self._forget(slot)
+                del slots[i]
+                return
 
     def hand_over(self, leaf: np.ndarray) -> None:
         """Notes that an array went to the caller: its slot is the caller's until dropped."""

@@ -29,9 +29,10 @@ def format_bytes(nbytes: float) -> str:
     >>> format_bytes(64_000_000), format_bytes(1_536), format_bytes(12)
     ('64 MB', '1.54 kB', '12 B')
     """
+    rounded = float(f"{nbytes:.3g}")  # before the unit is chosen: 999,999 bytes are 1 MB, not 1e+03 kB
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if nbytes >= size:
-            return f"{nbytes / size:.3g} {unit}"
+        if rounded >= size:
+            return f"{rounded / size:.3g} {unit}"
     return f"{nbytes:.0f} B"
 
 

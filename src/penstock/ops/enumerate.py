@@ -72,16 +72,15 @@ class _Enumerated:
         self._pair = _pair_of(LEAF)
 
     def __call__(self, block: Block, place: int) -> Block:
-        if self._by_number and block.positions is not None:
-            # int64 wraps around at its end; a number that did is smaller than the start.
-            index = block.positions + self._start
-            fits = int(index.min()) >= self._start
-        else:
+        numbers = block.positions if self._by_number else None
+        last = place + block.size - 1 if numbers is None else int(numbers.max())
+        if self._start + last > _LARGEST:
+            return self._up_to_largest(block, range(place, place + block.size) if numbers is None else numbers.tolist())
+        if numbers is None:
             first = self._start + place
-            fits = first + block.size - 1 <= _LARGEST
-            index = np.arange(first, first + block.size, dtype=np.int64) if fits else np.empty(0, np.int64)
-        if not fits:
-            return self._refused(block)
+            index = np.arange(first, first + block.size, dtype=np.int64)
+        else:
+            index = numbers + self._start
         if block.columns is not None:
             if block.structure is not self._inner:
                 self._inner, self._pair = block.structure, _pair_of(block.structure)
@@ -91,11 +90,18 @@ class _Enumerated:
             rows = [row if type(row) is Failed else pair for row, pair in zip(block.rows(), rows, strict=True)]
         return Block.of_rows(rows, block.positions, block.has_failures)
 
-    def _refused(self, block: Block) -> Block:
-        """Nothing has an index beyond int64: a start next to its end is a mistake."""
-        text = f"an index from {self._start} on does not fit int64"
-        rows = [Failed(self._context.located(OutOfRange(text))) for _ in range(block.size)]
-        return Block.of_rows(rows, block.positions, True)
+    def _up_to_largest(self, block: Block, places: Sequence[int]) -> Block:
+        """Elements that int64 has no index for fail: a start next to its end is a mistake."""
+        rows: list[Any] = []
+        for place, row in zip(places, block.rows(), strict=True):
+            index = self._start + place
+            if type(row) is Failed:
+                rows.append(row)
+            elif index <= _LARGEST:
+                rows.append((np.int64(index), row))
+            else:
+                rows.append(Failed(self._context.located(OutOfRange(f"the index {index} does not fit int64"))))
+        return Block.of_rows(rows, block.positions)
 
 
 def _pair_of(inner: Structure) -> Structure:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..cursor import Cursor
+from ..order import draw_seed
 from ..plan.op import Context, Op
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
@@ -31,6 +32,8 @@ class FlatMap(Op):
     """
 
     map_func: Callable[..., Any]
+    drawn: int = dataclasses.field(default_factory=draw_seed, compare=False, repr=False, kw_only=True)
+    seed: ClassVar[None] = None
 
     spec_is_hidden = True
 
@@ -41,4 +44,4 @@ class FlatMap(Op):
         return Spec(UNSEEN)
 
     def open(self, context: Context) -> Cursor:
-        return CycleCursor(context, self.map_func)
+        return CycleCursor(context, self.map_func, self.drawn)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..cursor import Cursor
 from ..errors import BadArgument
 from ..options import AUTOTUNE
+from ..order import draw_seed
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
@@ -45,6 +46,8 @@ class Interleave(Op):
     block_length: int | None = None
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
+    drawn: int = dataclasses.field(default_factory=draw_seed, compare=False, repr=False, kw_only=True)
+    seed: ClassVar[None] = None
 
     spec_is_hidden = True
 
@@ -65,9 +68,8 @@ class Interleave(Op):
         return Spec(UNSEEN)
 
     def open(self, context: Context) -> Cursor:
-        return CycleCursor(
-            context, self.map_func, self._cycle(), self.block_length or 1, self.num_parallel_calls or 0
-        )
+        block, calls = self.block_length or 1, self.num_parallel_calls or 0
+        return CycleCursor(context, self.map_func, self.drawn, self._cycle(), block, calls)
 
     def _cycle(self) -> int:
         """How many datasets are read in turn: what tf.data takes where it is left open."""

@@ -13,6 +13,7 @@ from ..element import Failed, is_dataset
 from ..errors import BadType, PenstockError, StateError
 from ..memory.ledger import Lease
 from ..options import AUTOTUNE
+from ..order import hash64
 from ..plan.node import Node
 from ..plan.op import Context
 from .calling import call
@@ -45,16 +46,25 @@ def reseeded(node: Node, seeds: list[int]) -> Node:
     return node.transform(seed) if len(drawn_seeds(node)) == len(seeds) else node
 
 
+def _seeded(dataset: Any, *key: int) -> Any:
+    """The dataset with seeds that follow from a key: made again, it gives the same order again."""
+    drawn = drawn_seeds(dataset.node)
+    if not drawn:
+        return dataset
+    fresh: dict[int, int] = {}
+    seeds = [fresh.setdefault(seed, hash64(*key, len(fresh))) for seed in drawn]
+    return type(dataset)(reseeded(dataset.node, seeds))
+
+
 class _Slot:
     """A dataset that is being read, and what it takes to open it again."""
 
-    __slots__ = ("ahead", "before", "feed", "lease", "live", "measured", "place", "seeds")
+    __slots__ = ("ahead", "before", "feed", "lease", "live", "measured", "place")
 
     def __init__(self, place: int, before: State, lease: Lease, dataset: Any, cursor: Cursor) -> None:
         self.place = place
         self.before = before
         self.lease = lease
-        self.seeds = drawn_seeds(dataset.node)
         self.live = any(node.op.traits.live for node in dataset.node.walk())
         self.feed = Feed(cursor)
         self.ahead = False
@@ -66,7 +76,7 @@ class _Slot:
         self.ahead = self.measured = True
 
     def state(self) -> State:
-        return [self.place, self.before, self.seeds, int(self.ahead), self.feed.state()]
+        return [self.place, self.before, int(self.ahead), self.feed.state()]
 
     def close(self) -> None:
         self.feed.close()
@@ -80,6 +90,9 @@ class CycleCursor(Cursor):
     cycle comes back to it; an element that fails does not count in its turn; an input element of which no dataset could
     be made is one failure, and the slot takes the next.
 
+    Operators in these datasets to which the user gave no seed get one that follows from `key` and the place of the input
+    element, so that a dataset can be made again for a saved position.
+
     Slots below `num_ahead` are read ahead by a thread each; with `AUTOTUNE` those are whose elements take long to make.
     """
 
@@ -87,12 +100,14 @@ class CycleCursor(Cursor):
         self,
         context: Context,
         function: Callable[..., Any],
+        key: int,
         cycle_length: int = 1,
         block_length: int = 1 << 62,
         num_ahead: int = 0,
     ) -> None:
         self._context = context
         self._function = function
+        self._key = key
         self._block_length = block_length
         self._num_ahead = num_ahead
         self._input = context.input()
@@ -176,7 +191,7 @@ class CycleCursor(Cursor):
             return None
         place, self._place = self._place, self._place + 1
         try:
-            slot = self._open(block, place, before, None)
+            slot = self._open(block, place, before)
         except PenstockError as error:
             return Failed(self._context.located(error))
         except Exception as error:
@@ -193,7 +208,7 @@ class CycleCursor(Cursor):
         if ahead:
             slot.read_ahead(self._context)
 
-    def _open(self, block: Block, place: int, before: State, seeds: list[int] | None) -> _Slot | Failed:
+    def _open(self, block: Block, place: int, before: State) -> _Slot | Failed:
         (row,) = block.rows()
         if type(row) is Failed:
             return row
@@ -203,8 +218,7 @@ class CycleCursor(Cursor):
             dataset = call(self._function, row)
             if not is_dataset(dataset):
                 raise BadType(f"map_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-            if seeds:
-                dataset = type(dataset)(reseeded(dataset.node, seeds))
+            dataset = _seeded(dataset, self._key, place)
             return _Slot(place, before, lease, dataset, self._context.open_dataset(dataset))
         except BaseException:
             lease.release()
@@ -237,10 +251,10 @@ class CycleCursor(Cursor):
         self._slots = [None] * len(slots)
         for i, saved in enumerate(slots):
             if saved is not None:
-                self._reopen(i, *expect_list(saved, 5))
+                self._reopen(i, *expect_list(saved, 4))
         self._input.restore(below)
 
-    def _reopen(self, index: int, place: int, before: State, seeds: list[int], ahead: int, below: State) -> None:
+    def _reopen(self, index: int, place: int, before: State, ahead: int, below: State) -> None:
         """Makes a dataset again that was being read, and moves to where that was."""
         input = self._context.input()
         try:
@@ -248,7 +262,7 @@ class CycleCursor(Cursor):
             block = input.pull(1)
         finally:
             input.close()
-        slot = None if block is None else self._open(block, place, before, seeds)
+        slot = None if block is None else self._open(block, place, before)
         if not isinstance(slot, _Slot):
             raise StateError(f"input element {place}, of which a dataset was being read, is no longer there")
         self._put(index, slot, bool(ahead))

@@ -36,8 +36,6 @@ class Take(Op):
 
     internal = ("elastic",)
 
-    internal = ("elastic",)
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", argument("count", self.count))
 

@@ -36,6 +36,8 @@ class Step:
 def optimize(node: Node, passes: Sequence[Sequence[Rule]]) -> tuple[Node, list[Step]]:
     """The plan after all passes, and the steps that led to it."""
     steps: list[Step] = []
+    if not node.inputs:
+        return node, steps  # a source alone: nothing to rewrite
     num_nodes = sum(1 for _ in node.walk())
     # Each operator may move past each other one, and be merged; more than that is a rule that undoes another.
     most_steps = 100 + 4 * num_nodes * num_nodes

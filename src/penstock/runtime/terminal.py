@@ -9,6 +9,7 @@ import numpy as np
 
 from ..element import Structure, dtype_of, is_dataset, normalize
 from ..errors import BadType, OutOfRange, SpecMismatch
+from ..plan.node import caller_origin
 from ..plan.op import show
 from ..spec import describe, spec_of
 from .run import Run
@@ -30,11 +31,12 @@ def reduce(run: Run, initial_state: Any, reduce_func: Callable[[Any, Any], Any])
     if not leaves or any(leaf is None or is_dataset(leaf) for leaf in leaves):
         raise BadType(f"initial_state: expected arrays, numbers or strings, got {initial_state!r:.60}")
     dtypes = [dtype_of(leaf) for leaf in leaves]
+    origin = caller_origin()
     for place, element in enumerate(run):
         try:
             result = reduce_func(state, element)
         except Exception as error:
-            error.add_note(f"in reduce({show(reduce_func)}), element {place}")
+            error.add_note(f"in reduce({show(reduce_func)}) at {origin}, element {place}")
             raise
         if type(result) is type(state) and isinstance(result, np.generic):
             state = result

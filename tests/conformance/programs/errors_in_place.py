@@ -47,7 +47,11 @@ for place in ((3,), (0,), (5,), (2, 3), (0, 1, 2, 3, 4, 5)):
         f"take_while predicate {place}",
         lambda L, p=place: L.Dataset.range(6).take_while(lambda x: L.fail_on(x, *p) < 5),
     )
-    add(f"unbatch {place}", lambda L, p=place: bad(L, 6, *p).map(lambda x: [L.fill(2, x)]).unbatch())
+    add(
+        f"unbatch {place}",
+        lambda L, p=place: bad(L, 6, *p).map(lambda x: [L.fill(2, x)]).unbatch(),
+        cardinality=False,  # tf.data traces the function and so knows the length of its results
+    )
     add(f"twice mapped {place}", lambda L, p=place: bad(L, 6, *p).map(lambda x: x * 2))
     add(f"ignore_errors {place}", lambda L, p=place: bad(L, 6, *p).ignore_errors())
 

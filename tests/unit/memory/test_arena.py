@@ -1,0 +1,253 @@
+"""The arena: a slot is its holder's alone for as long as anything made from it lives, and no longer."""
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.block import Block
+from penstock.element import LEAF, Failed
+from penstock.errors import OverBudget
+from penstock.memory.arena import Arena
+from penstock.memory.ledger import Ledger
+
+SMALL = (100, 8)  # from the heap
+LARGE = (1000, 200)  # mapped
+FLOAT = np.dtype(np.float64)
+
+
+def new_arena(budget: int = 100_000_000) -> tuple[Ledger, Arena]:
+    ledger = Ledger(budget)
+    return ledger, Arena(ledger, ledger.share("batch slots"))
+
+
+def address(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+@pytest.mark.parametrize("shape", [SMALL, LARGE, (1,), (3, 1_000_000)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float64, np.complex128, "M8[s]", [("a", "i4"), ("b", "f8")]])
+def test_arrays_are_as_asked_for_and_aligned(shape: tuple[int, ...], dtype: Any) -> None:
+    _, arena = new_arena()
+    array = arena.empty(shape, np.dtype(dtype))
+    assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
+    assert array.flags.c_contiguous
+    assert array.flags.writeable
+    assert address(array) % 64 == 0
+
+
+def test_what_is_charged_is_what_is_held() -> None:
+    ledger, arena = new_arena()
+    kept = [arena.empty(SMALL, FLOAT), arena.empty(LARGE, FLOAT), arena.empty((1,), FLOAT)]
+    assert ledger.charged_bytes == 6400 + 1_600_000 + 64
+    del kept
+    assert ledger.charged_bytes == 6400 + 1_600_000 + 64  # kept for the next time
+
+
+def test_nothing_and_objects_need_no_slot() -> None:
+    ledger, arena = new_arena()
+    assert arena.empty((0, 5), FLOAT).shape == (0, 5)
+    strings = arena.empty((3,), np.dtype(object))
+    assert strings.dtype == object
+    assert ledger.charged_bytes == 0
+
+
+KEEPERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "the array": lambda array: array,
+    "a row": lambda array: array[3],
+    "a part of a row": lambda array: array[3][2:5],
+    "a reshaped view": lambda array: array.reshape(-1),
+    "a transposed view": lambda array: array.T,
+    "a view of other type": lambda array: array.view(np.uint8),
+    "a field of a view": lambda array: array.view([("a", "f4"), ("b", "f4")])["b"],
+    "an iterator": lambda array: array.flat,
+    "a memoryview": memoryview,
+    "a memoryview of a row": lambda array: memoryview(array[3])[1:],
+    "a torch tensor": torch.from_numpy,
+    "a row of a torch tensor": lambda array: torch.from_numpy(array)[3],
+    "a torch tensor by DLPack": torch.from_dlpack,
+    "a DLPack capsule": lambda array: array.__dlpack__(),
+    "an array from a tensor": lambda array: np.from_dlpack(torch.from_numpy(array)),
+    "a structure": lambda array: {"batch": (array[:2], 1)},
+    "a ctypes pointer": lambda array: array.ctypes.data_as(__import__("ctypes").c_void_p),
+    "a read-only view": lambda array: np.broadcast_to(array[3], (2, *array[3].shape)),
+    "a record": lambda array: array.view([("a", "f4"), ("b", "f4")])[0, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [SMALL, LARGE])
+@pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
+def test_a_slot_is_not_reused_while_anything_made_from_it_lives(keep: Callable[[Any], Any], shape: tuple[int, ...]) -> None:
+    ledger, arena = new_arena()
+    first = arena.empty(shape, FLOAT)
+    first[:] = 7
+    where = address(first)
+    kept = keep(first)
+    del first
+    other = arena.empty(shape, FLOAT)
+    assert address(other) != where
+    arena.release_unused()
+    assert address(arena.empty(shape, FLOAT)) != where
+    del kept
+    gc.collect()
+    again = [arena.empty(shape, FLOAT) for _ in range(3)]
+    assert ledger.charged_bytes <= 4 * again[0].nbytes
+    assert where in map(address, again)
+
+
+def test_a_dropped_slot_is_used_again_at_once() -> None:
+    ledger, arena = new_arena()
+    where = address(arena.empty(LARGE, FLOAT))
+    for dtype, shape in ((FLOAT, LARGE), (np.dtype(np.uint8), (1_600_000,)), (np.dtype(np.float32), (2, 200_000))):
+        assert address(arena.empty(shape, dtype)) == where
+    assert ledger.charged_bytes == ledger.peak_bytes == 1_600_000
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7)), max_size=40))
+def test_no_two_living_arrays_ever_share_memory(steps: list[tuple[int, int]]) -> None:
+    ledger, arena = new_arena()
+    alive: dict[int, np.ndarray] = {}
+    for size, key in steps:
+        alive.pop(key, None)
+        if size:
+            array = alive[key] = arena.empty((size * 40,), FLOAT)
+            array[:] = key
+        for number, array in alive.items():
+            assert (array == number).all()
+    assert ledger.charged_bytes >= sum(array.nbytes for array in alive.values())
+    arena.close()
+    assert ledger.charged_bytes == 0
+
+
+# --- what the caller holds ---
+
+
+def test_what_was_handed_over_is_the_callers_until_dropped() -> None:
+    ledger, arena = new_arena()
+    batch = arena.empty(SMALL, FLOAT)
+    assert arena.caller_bytes == 0
+    arena.hand_over(batch)
+    assert arena.caller_bytes == 6400
+    row = batch[2]
+    del batch
+    assert arena.caller_bytes == 6400
+    del row
+    assert arena.caller_bytes == 0
+    assert ledger.charged_bytes == 6400
+
+
+def test_handing_over_a_part_hands_over_the_slot() -> None:
+    _, arena = new_arena()
+    row = arena.empty(SMALL, FLOAT)[5]
+    arena.hand_over(row)
+    assert arena.caller_bytes == 6400
+
+
+def test_handing_over_what_is_not_ours_does_nothing() -> None:
+    _, arena = new_arena()
+    for leaf in (np.zeros(3), np.zeros(3)[1:], np.frombuffer(b"12345678")):
+        arena.hand_over(leaf)
+    assert arena.caller_bytes == 0
+
+
+def test_what_the_caller_holds_is_never_waited_for() -> None:
+    """A caller that keeps every batch is not refused the next one: they are off the ledger when room is needed."""
+    ledger, arena = new_arena(budget=15_000)
+    kept = []
+    for _ in range(20):
+        kept.append(arena.empty(SMALL, FLOAT))
+        arena.hand_over(kept[-1])
+        assert ledger.charged_bytes <= 15_000
+    assert arena.caller_bytes == 20 * 6400
+    assert len({address(array) for array in kept}) == 20
+
+
+def test_what_the_pipeline_itself_holds_is_refused_over_budget() -> None:
+    ledger, arena = new_arena(budget=15_000)
+    kept = [arena.empty(SMALL, FLOAT) for _ in range(2)]
+    with pytest.raises(OverBudget, match="batch slots: asked for 6.4 kB more and holds 12.8 kB"):
+        arena.empty(SMALL, FLOAT)
+    assert ledger.charged_bytes == 12_800
+    kept.pop()
+    kept.append(arena.empty(SMALL, FLOAT))
+
+
+def test_slots_of_other_sizes_make_room() -> None:
+    ledger, arena = new_arena(budget=15_000)
+    arena.empty(SMALL, FLOAT)
+    arena.empty((200,), FLOAT)
+    kept = arena.empty((1800,), FLOAT)
+    assert ledger.charged_bytes == kept.nbytes == 14_400
+
+
+def test_a_slot_that_comes_back_from_the_caller_is_charged_again() -> None:
+    ledger, arena = new_arena(budget=15_000)
+    batch = arena.empty(SMALL, FLOAT)
+    arena.hand_over(batch)
+    arena.release_unused()
+    assert (ledger.charged_bytes, arena.caller_bytes) == (0, 6400)
+    where = address(batch)
+    del batch
+    again = arena.empty(SMALL, FLOAT)
+    assert address(again) == where
+    assert (ledger.charged_bytes, arena.caller_bytes) == (6400, 0)
+
+
+# --- closing ---
+
+
+@pytest.mark.parametrize("shape", [SMALL, LARGE])
+@pytest.mark.parametrize("handed_over", [True, False])
+def test_arrays_outlive_their_arena(shape: tuple[int, ...], handed_over: bool) -> None:
+    ledger, arena = new_arena()
+    array = arena.empty(shape, FLOAT)
+    array[:] = 5
+    if handed_over:
+        arena.hand_over(array)
+    arena.close()
+    assert ledger.charged_bytes == 0
+    assert arena.caller_bytes == 0
+    others = [arena.empty(shape, FLOAT) for _ in range(3)]
+    for other in others:
+        other[:] = 0
+    assert (array == 5).all()
+    assert ledger.charged_bytes == 0
+    arena.close()
+
+
+def test_memory_goes_back_when_the_last_view_is_dropped_after_closing() -> None:
+    _, arena = new_arena()
+    array = arena.empty(LARGE, FLOAT)
+    base = array.base
+    arena.close()
+    assert sys.getrefcount(base) == 3  # this name, the array, and the call itself
+    del array
+    assert sys.getrefcount(base) == 2
+
+
+# --- what is not in slots ---
+
+
+def test_bytes_that_no_slot_holds() -> None:
+    _, arena = new_arena()
+    users = np.zeros((10, 4))
+    users.flags.writeable = False
+    slot = arena.empty((10, 4), FLOAT)
+    fresh = np.zeros((10, 4))
+
+    def unaccounted(*rows: Any) -> int:
+        return arena.unaccounted_bytes(Block.of_rows(list(rows)))
+
+    assert arena.unaccounted_bytes(Block.of_columns(LEAF, [slot], 10)) == 0
+    assert arena.unaccounted_bytes(Block.of_columns(LEAF, [users[2:]], 8)) == 0
+    assert arena.unaccounted_bytes(Block.of_columns(LEAF, [fresh], 10)) == 320
+    assert unaccounted(slot[1], users[1], Failed(ValueError())) == 0
+    assert unaccounted(fresh[1], (fresh[2], slot[3])) == 64
+    assert unaccounted(np.float32(1), {"a": np.zeros(3), "b": users[0]}) == 28

@@ -1,0 +1,228 @@
+"""The ledger: whatever happens, no more is charged than the budget, and a floor is always there for its owner."""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, precondition, rule
+
+from penstock.errors import BudgetTooSmall, OverBudget
+from penstock.memory.ledger import Lease, Ledger, Share, format_bytes
+
+SIZES = st.integers(0, 60)
+
+
+class Accounts(RuleBasedStateMachine):
+    """Leases taken, settled and released at random, against plain arithmetic on a dict."""
+
+    leases = Bundle("leases")
+
+    @initialize(budget=st.integers(1, 120), floors=st.lists(st.integers(0, 40), min_size=1, max_size=4))
+    def open(self, budget: int, floors: list[int]) -> None:
+        self.ledger = Ledger(budget)
+        self.shares: list[Share] = []
+        for i, floor in enumerate(floors):
+            if sum(share.floor_bytes for share in self.shares) + floor <= budget:
+                self.shares.append(self.ledger.share(f"stage {i}", floor))
+            else:
+                with pytest.raises(BudgetTooSmall):
+                    self.ledger.share(f"stage {i}", floor)
+        if not self.shares:
+            self.shares.append(self.ledger.share("last", 0))
+        self.held = {share.name: 0 for share in self.shares}
+        self.sizes: dict[int, int] = {}
+
+    def room(self, share: Share) -> int:
+        """What the contract promises: its own floor, and what all floors leave and nobody uses."""
+        over = sum(max(0, self.held[s.name] - s.floor_bytes) for s in self.shares)
+        slack = self.ledger.budget_bytes - sum(s.floor_bytes for s in self.shares) - over
+        return slack + max(0, share.floor_bytes - self.held[share.name])
+
+    def grew(self, lease: Lease, share: Share, nbytes: int) -> None:
+        self.held[share.name] += nbytes
+        self.sizes[id(lease)] = lease.nbytes
+
+    @rule(target=leases, which=st.integers(0, 3), nbytes=SIZES, waits=st.booleans())
+    def acquire(self, which: int, nbytes: int, waits: bool) -> Any:
+        share = self.shares[which % len(self.shares)]
+        fits = nbytes <= self.room(share)
+        if waits and not fits:
+            with pytest.raises(OverBudget):
+                share.acquire(nbytes)
+            return multiple()
+        lease = share.acquire(nbytes) if waits else share.try_acquire(nbytes)
+        assert (lease is not None) == fits
+        if lease is None:
+            return multiple()
+        self.grew(lease, share, nbytes)
+        return (lease, share)
+
+    @rule(taken=leases, nbytes=SIZES)
+    def settle(self, taken: tuple[Lease, Share], nbytes: int) -> None:
+        lease, share = taken
+        more = nbytes - lease.nbytes
+        if more > self.room(share):
+            with pytest.raises(OverBudget):
+                lease.settle(nbytes)
+        else:
+            lease.settle(nbytes)
+            self.grew(lease, share, more)
+
+    @rule(taken=consumes(leases))
+    def release(self, taken: tuple[Lease, Share]) -> None:
+        lease, share = taken
+        self.grew(lease, share, -lease.nbytes)
+        lease.release()
+        lease.release()  # a second time does nothing
+
+    @precondition(lambda self: hasattr(self, "ledger"))
+    @invariant()
+    def the_books_balance(self) -> None:
+        ledger = self.ledger
+        assert 0 <= ledger.charged_bytes <= ledger.budget_bytes
+        assert ledger.charged_bytes == sum(self.held.values())
+        assert ledger.charged_bytes <= ledger.peak_bytes <= ledger.budget_bytes
+        for share in self.shares:
+            assert share.charged_bytes == self.held[share.name] <= share.peak_bytes
+
+    @precondition(lambda self: hasattr(self, "ledger"))
+    @invariant()
+    def every_floor_is_there_for_its_owner(self) -> None:
+        for share in self.shares:
+            left = share.floor_bytes - share.charged_bytes
+            if left > 0:
+                lease = share.try_acquire(left)
+                assert lease is not None
+                lease.release()
+
+    def teardown(self) -> None:
+        if hasattr(self, "ledger"):
+            assert self.ledger.slack_bytes <= self.ledger.budget_bytes
+
+
+TestAccounts = Accounts.TestCase
+TestAccounts.settings = settings(derandomize=True, deadline=None, max_examples=60, stateful_step_count=30)
+
+
+def test_slack_is_what_the_floors_leave() -> None:
+    ledger = Ledger(100)
+    first, second = ledger.share("first", 30), ledger.share("second", 20)
+    assert ledger.slack_bytes == 50
+    lease = first.acquire(70)  # its floor, and 40 of the slack
+    assert ledger.slack_bytes == 10
+    assert second.try_acquire(31) is None
+    assert second.try_acquire(30) is not None
+    lease.release()
+    assert ledger.slack_bytes == 40
+    assert ledger.peak_bytes == 100
+
+
+def test_what_is_held_without_need_is_let_go_before_a_refusal() -> None:
+    ledger = Ledger(100)
+    hoarder, needy = ledger.share("hoarder"), ledger.share("needy")
+    hoard = hoarder.acquire(80)
+    asked: list[int] = []
+
+    def let_go() -> None:
+        asked.append(ledger.charged_bytes)
+        hoard.release()
+
+    ledger.on_shortage(let_go)
+    needy.acquire(20)
+    assert asked == []  # there was room
+    needy.acquire(50)
+    assert asked == [100]
+    assert ledger.charged_bytes == 70
+    assert needy.try_acquire(31) is None
+
+
+def test_giving_back_more_than_was_held_is_caught() -> None:
+    share = Ledger(100).share("batch")
+    share.charge(10)
+    with pytest.raises(AssertionError, match="batch gave back more than it held"):
+        share.discharge(11)
+
+
+def test_a_lease_that_shrinks_gives_the_rest_back() -> None:
+    ledger = Ledger(100)
+    lease = ledger.share("map").acquire(80)
+    lease.settle(30)
+    assert ledger.charged_bytes == lease.nbytes == 30
+
+
+def test_a_refused_settlement_changes_nothing() -> None:
+    ledger = Ledger(100)
+    lease = ledger.share("map").acquire(80)
+    with pytest.raises(OverBudget):
+        lease.settle(101)
+    assert ledger.charged_bytes == lease.nbytes == 80
+    lease.release()
+    assert ledger.charged_bytes == 0
+
+
+# --- texts ---
+
+
+def test_a_refusal_says_asked_held_left_and_who_holds() -> None:
+    ledger = Ledger(10_000_000)
+    for name, nbytes in (("shuffle at a.py:1", 4_000_000), ("cache at a.py:2", 3_500_000), ("map at a.py:3", 1000)):
+        ledger.share(name).charge(nbytes)
+    idle = ledger.share("batch at a.py:4")
+    with pytest.raises(OverBudget) as caught:
+        idle.charge(5_000_000)
+    assert str(caught.value) == (
+        "batch at a.py:4: asked for 5 MB more and holds 0 B; 2.5 MB of the 10 MB budget are left to it "
+        "(held: shuffle at a.py:1 4 MB, cache at a.py:2 3.5 MB, map at a.py:3 1 kB); "
+        "use memory=12_501_000 or more, or make the stage hold less"
+    )
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_a_refusal_of_the_first_charge_names_no_holders() -> None:
+    with pytest.raises(OverBudget) as caught:
+        Ledger(1000).share("batch").charge(1500)
+    assert str(caught.value) == (
+        "batch: asked for 1.5 kB more and holds 0 B; 1 kB of the 1 kB budget are left to it; "
+        "use memory=1_500 or more, or make the stage hold less"
+    )
+
+
+@pytest.mark.parametrize("floors, held, nbytes", [([0, 0], 0, 120), ([60, 0], 0, 50), ([60, 20], 30, 70), ([0, 50], 70, 101)])
+def test_the_budget_that_a_refusal_advises_is_the_smallest_that_works(floors: list[int], held: int, nbytes: int) -> None:
+    def attempt(budget: int) -> None:
+        ledger = Ledger(budget)
+        shares = [ledger.share(str(i), floor) for i, floor in enumerate(floors)]
+        shares[1].charge(held)
+        shares[1].charge(nbytes)
+
+    with pytest.raises(OverBudget) as caught:
+        attempt(100)
+    advised = int(str(caught.value).split("memory=")[1].split()[0])
+    attempt(advised)
+    with pytest.raises(OverBudget):
+        attempt(advised - 1)
+
+
+def test_floors_that_do_not_fit_are_a_table() -> None:
+    ledger = Ledger(10_000_000)
+    ledger.share("shuffle at a.py:1", 8_000_000)
+    ledger.share("map at a.py:2")
+    with pytest.raises(BudgetTooSmall) as caught:
+        ledger.share("batch at a.py:3", 3_000_000)
+    assert str(caught.value) == (
+        "the stages need 11 MB and the budget is 10 MB:\n"
+        "  shuffle at a.py:1                              8 MB\n"
+        "  batch at a.py:3                                3 MB\n"
+        "use memory=11_000_000 or more"
+    )
+    assert len(ledger.shares) == 2  # nothing was set aside for the one that did not fit
+    assert ledger.slack_bytes == 2_000_000
+
+
+@pytest.mark.parametrize("nbytes, text", [
+    (0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_536, "1.54 kB"), (64_000_000, "64 MB"), (999_744, "1 MB"), (999_400, "999 kB"), (2 << 30, "2.15 GB"),
+    (5 * 10**12, "5 TB"),
+])  # fmt: skip
+def test_sizes_for_people(nbytes: int, text: str) -> None:
+    assert format_bytes(nbytes) == text

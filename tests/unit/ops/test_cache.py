@@ -1,0 +1,182 @@
+"""cache: made once, given often, inside the budget."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+from penstock.testing import check_op
+
+from ..fakes import all_with_errors
+
+
+class Counting:
+    """A function that remembers what it was called with."""
+
+    def __init__(self, function: Any = lambda x: x) -> None:
+        self.function = function
+        self.calls: list[int] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.calls.append(int(x))
+        return self.function(x)
+
+
+def test_made_once() -> None:
+    made = Counting()
+    ds = ps.Dataset.range(600).map(made).cache()
+    for _ in range(3):
+        assert [int(x) for x in ds] == list(range(600))
+    assert [batch.tolist() for batch in ds.batch(400)] == [list(range(400)), list(range(400, 600))]
+    assert made.calls == list(range(600))
+    assert ds.cardinality() == 600
+
+
+def test_a_partial_pass_is_kept_and_finished_later() -> None:
+    made = Counting()
+    ds = ps.Dataset.range(6).map(made).cache()
+    assert [int(x) for x in ds.take(2).run(optimize=False)] == [0, 1]
+    assert [int(x) for x in ds.take(4).run(optimize=False)] == [0, 1, 2, 3]
+    assert [int(x) for x in ds] == list(range(6))
+    assert made.calls == list(range(6))
+
+
+def test_two_readers_at_once() -> None:
+    made = Counting()
+    ds = ps.Dataset.range(5).map(made).cache()
+    with ds.run() as a, ds.run() as b:
+        found = [(int(next(a)), int(next(b))) for _ in range(5)]
+    assert found == [(i, i) for i in range(5)]
+    assert made.calls == list(range(5))
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        ps.Dataset.range(7).cache(),
+        ps.Dataset.range(7).cache().repeat(2),
+        ps.Dataset.range(300).cache().skip(290),
+        ps.Dataset.range(9).shuffle(3, seed=1).cache().repeat(2).batch(4),
+        ps.Dataset.range(9).shuffle(3).cache().repeat(2),
+        ps.Dataset.from_tensor_slices({"a": np.arange(4), "b": (np.array([b"x", b"yy", b"", b"z"], dtype=object),)}).cache(),
+        ps.Dataset.range(4).map(lambda x: np.full(x, x)).cache(),
+        ps.Dataset.range(5).flat_map(ps.Dataset.range).cache().prefetch(2),
+    ],
+    ids=["plain", "repeat", "skip", "shuffle", "unseeded", "nest", "unequal", "prefetch"],
+)
+def test_the_laws(dataset: ps.Dataset) -> None:
+    check_op(dataset)
+
+
+def test_a_shuffle_below_keeps_the_order_of_the_first_pass() -> None:
+    ds = ps.Dataset.range(50).shuffle(seed=1).cache()
+    first = [int(x) for x in ds]
+    assert first != list(range(50))
+    assert [int(x) for x in ds] == first
+
+
+def fails(x: int) -> int:
+    return x if x != 2 else int("two")
+
+
+def test_an_error_is_shown_once() -> None:
+    ds = ps.Dataset.range(4).map(fails).cache()
+    found = all_with_errors(ds.repeat(2).run())
+    assert [-1 if isinstance(x, Exception) else int(x) for x in found] == [0, 1, -1, 3, 0, 1, 3]
+    assert [int(x) for x in ds] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("done", range(8))
+@pytest.mark.parametrize("again", ["the same dataset", "a new one"])
+def test_errors_are_resumed_exactly(done: int, again: str) -> None:
+    def make() -> ps.Dataset:
+        return ps.Dataset.range(4).map(fails).cache().repeat(2)
+
+    ds = make()
+    with ds.run() as run:
+        for _ in range(done):
+            try:
+                next(run)
+            except ValueError:
+                pass
+        state = run.state_dict()
+        rest = all_with_errors(run)
+    with (ds if again == "the same dataset" else make()).run() as resumed:
+        resumed.load_state_dict(state)
+        assert [str(x) for x in all_with_errors(resumed)] == [str(x) for x in rest]
+
+
+def test_what_is_cached_cannot_be_changed_by_the_caller() -> None:
+    ds = ps.Dataset.range(2).map(lambda x: np.full(3, x)).cache()
+    for array in [*ds, *ds]:
+        with pytest.raises(ValueError, match="read-only"):
+            array += 1
+
+
+def test_the_users_own_array_stays_writable() -> None:
+    own = np.zeros(3)
+    list(ps.Dataset.range(1).map(lambda x: own).cache())
+    own += 1
+
+
+def test_cached_bytes_are_on_the_ledger_while_a_run_is_open() -> None:
+    ds = ps.Dataset.range(10).map(lambda x: np.zeros(1000)).cache()
+    list(ds)
+    with ds.run() as first, ds.run() as second:
+        next(first)
+        assert first.ledger.charged_bytes >= 80_000
+        assert second.ledger.charged_bytes == 0  # it has not looked at the cache yet
+        next(second)
+        assert second.ledger.charged_bytes >= 80_000
+    assert first.ledger.charged_bytes == second.ledger.charged_bytes == 0
+
+
+def test_what_does_not_fit_is_made_again() -> None:
+    made = Counting(lambda x: np.full(1000, x))
+    ds = ps.Dataset.range(20).map(made).cache()
+    for _ in range(2):
+        with ds.run(memory=100_000) as run:
+            assert [int(array[0]) for array in run] == list(range(20))
+        assert run.ledger.peak_bytes <= 100_000
+    kept = 40 - len(made.calls)
+    assert 5 <= kept <= 12
+    assert made.calls == [*range(20), *range(kept, 20)]
+
+
+def test_a_smaller_budget_drops_what_it_cannot_hold() -> None:
+    ds = ps.Dataset.range(600).map(lambda x: np.full(100, x)).cache()
+    list(ds)
+    with ds.run(memory=300_000) as run:
+        assert [int(array[0]) for array in run] == list(range(600))
+        assert run.ledger.peak_bytes <= 300_000
+    assert [int(array[0]) for array in ds] == list(range(600))
+
+
+def test_small_elements_are_stacked() -> None:
+    ds = ps.Dataset.range(10 * 256).map(lambda x: (x, b"a")).cache()
+    list(ds)
+    with ds.run() as run:
+        assert next(run) == (0, b"a")
+        assert run.ledger.charged_bytes < 10 * 256 * 64
+
+
+def test_arrays_of_the_user_cost_nothing() -> None:
+    ds = ps.Dataset.from_tensor_slices(np.zeros((100, 1000))).cache()
+    list(ds)
+    with ds.run() as run:
+        next(run)
+        assert run.ledger.charged_bytes < 100 * 100
+
+
+def test_a_file_is_refused() -> None:
+    with pytest.raises(ps.errors.BadArgument, match="cache at .*: filename: expected none, got 'x': .* only caches in memory"):
+        ps.Dataset.range(3).cache("x")
+    with pytest.raises(ps.errors.BadType, match="filename: expected text"):
+        ps.Dataset.range(3).cache(3)
+
+
+def test_the_operator_can_be_sent_elsewhere_without_what_it_keeps() -> None:
+    ds = ps.Dataset.range(3).cache()
+    list(ds)
+    assert pickle.loads(pickle.dumps(ds.node.op)).store.kept is None

@@ -1,0 +1,123 @@
+"""interleave: the order is tf.data's, with and without threads."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+from penstock.testing import check_op
+
+from ..fakes import all_with_errors
+
+
+def tens(x: Any) -> ps.Dataset:
+    """x elements: 10·x, 10·x + 1, …"""
+    return ps.Dataset.range(10 * x, 10 * x + x)
+
+
+def expected(cycle: int, block: int, counts: list[int]) -> list[int]:
+    """The definition, in plain Python."""
+    waiting = [[10 * n + i for i in range(n)] for n in counts]
+    slots: list[list[int] | None] = [None] * cycle
+    found: list[int] = []
+    turn = 0
+    while waiting or any(slot is not None for slot in slots):
+        if slots[turn] is None and waiting:
+            slots[turn] = waiting.pop(0)
+        slot = slots[turn]
+        if slot is not None:
+            found += slot[:block]
+            slots[turn] = slot[block:] if len(slot) >= block else None
+        turn = (turn + 1) % cycle
+    return found
+
+
+@pytest.mark.parametrize("cycle", [1, 2, 3, 7])
+@pytest.mark.parametrize("block", [1, 2, 20])
+def test_the_order(cycle: int, block: int) -> None:
+    counts = [3, 0, 5, 1, 0, 4]
+    source = ps.Dataset.from_tensor_slices(np.array(counts))
+    for calls in (None, 1, ps.AUTOTUNE):
+        ds = source.interleave(tens, cycle, block, calls)
+        assert [int(x) for x in ds] == expected(cycle, block, counts)
+        assert ds.cardinality() == ps.UNKNOWN
+    check_op(source.interleave(tens, cycle, block))
+
+
+def test_threads_change_nothing() -> None:
+    ds = ps.Dataset.range(6)
+    plain = [int(x) for x in ds.interleave(tens, cycle_length=3, block_length=2)]
+    threaded = ds.interleave(tens, cycle_length=3, block_length=2, num_parallel_calls=3)
+    assert [int(x) for x in threaded] == plain
+    check_op(threaded)
+
+
+def test_no_more_threads_than_asked_for() -> None:
+    def ours() -> int:
+        return sum(thread.name.startswith("penstock") for thread in threading.enumerate())
+
+    ds = ps.Dataset.range(8).interleave(lambda x: ps.Dataset.range(50), cycle_length=4, num_parallel_calls=2)
+    with ds.run() as run:
+        for _ in range(20):
+            next(run)
+        assert ours() == 2
+    assert ours() == 0
+
+
+def test_autotune_reads_slow_datasets_ahead() -> None:
+    second = threading.Event()
+
+    def slow(x: int) -> ps.Dataset:
+        def wait(y: int) -> int:
+            if y == 0:
+                threading.Event().wait(0.002)
+            elif y == 1 and x == 0:
+                second.set()
+            return y
+
+        return ps.Dataset.range(3).map(wait)
+
+    ds = ps.Dataset.range(2).interleave(slow, cycle_length=2, num_parallel_calls=ps.AUTOTUNE)
+    with ds.run() as run:
+        next(run)  # the first of dataset 0: slow, so a thread takes over …
+        next(run)  # … and this is of dataset 1
+        next(run)
+        assert second.wait(timeout=30)
+
+
+def test_an_inner_error_does_not_count_in_its_turn() -> None:
+    def inner(x: int) -> ps.Dataset:
+        return tens(3).map(lambda y: y if (x, y) != (0, 31) else int("bad"))
+
+    for calls in (None, 2):
+        found = all_with_errors(ps.Dataset.range(2).interleave(inner, 2, 2, calls).run())
+        assert [-1 if isinstance(x, Exception) else int(x) for x in found] == [30, -1, 32, 30, 31, 32]
+
+
+def test_an_outer_error_leaves_the_slot_to_the_next() -> None:
+    ds = ps.Dataset.range(4).map(lambda x: x if x != 1 else int("bad")).interleave(tens, cycle_length=2)
+    found = all_with_errors(ds.run())
+    assert [-1 if isinstance(x, Exception) else int(x) for x in found] == [-1, 20, 30, 21, 31, 32]
+    check_op(ds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"cycle_length": 0}, "cycle_length: expected at least 1, or AUTOTUNE .-1., got 0"),
+        ({"cycle_length": -2}, "cycle_length: expected at least 1"),
+        ({"block_length": 0}, "block_length: expected at least 1, got 0"),
+        ({"num_parallel_calls": 0}, "num_parallel_calls: expected at least 1"),
+        ({"cycle_length": 2, "num_parallel_calls": 3}, "num_parallel_calls: expected AUTOTUNE or at most the cycle_length of 2, got 3"),
+        ({"cycle_length": 2.0}, "cycle_length: expected an integer"),
+    ],
+)
+def test_refused(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ps.errors.PlanError, match=f"interleave at .*: {text}"):
+        ps.Dataset.range(3).interleave(tens, **arguments)
+
+
+def test_not_a_dataset() -> None:
+    with pytest.raises(ps.errors.BadType, match="map_func: expected a dataset, got int64"):
+        next(iter(ps.Dataset.range(3).interleave(lambda x: x)))

@@ -1,0 +1,110 @@
+"""scan: the state goes from element to element, and into a saved position."""
+
+import json
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+from penstock.testing import check_op
+
+from ..fakes import all_with_errors
+
+
+def add(total: Any, x: Any) -> Any:
+    return total + x, total + x
+
+
+def test_sums() -> None:
+    ds = ps.Dataset.range(5).scan(np.int64(0), add)
+    assert [int(x) for x in ds] == [0, 1, 3, 6, 10]
+    assert ds.cardinality() == 5
+    check_op(ds)
+    check_op(ds.batch(2))
+
+
+def test_each_iteration_starts_again() -> None:
+    ds = ps.Dataset.range(3).scan(0, lambda s, x: (s + 1, s)).repeat(2)
+    assert [int(x) for x in ds] == [0, 1, 2, 0, 1, 2]
+
+
+def test_the_element_is_one_argument() -> None:
+    pairs = ps.Dataset.from_tensor_slices((np.arange(3), np.arange(3) * 10))
+    assert [int(x) for x in pairs.scan(0, lambda s, pair: (s + pair[0], pair[1]))] == [0, 10, 20]
+
+
+@pytest.mark.parametrize(
+    "initial",
+    [
+        np.float32(1.5),
+        b"text",
+        np.arange(6).reshape(2, 3)[:, ::2],
+        np.array([b"a", b"bcd"], dtype=object),
+        {"a": (np.int8(1), b"x"), "b": np.zeros((0, 2), np.float16)},
+        ps.Ragged(np.arange(3), np.array([0, 1, 3])),
+    ],
+    ids=["scalar", "bytes", "array", "strings", "nest", "ragged"],
+)
+def test_any_state_survives_json(initial: Any) -> None:
+    ds = ps.Dataset.range(4).scan(initial, lambda s, x: (s, x))
+    with ds.run() as run:
+        next(run)
+        state = json.loads(json.dumps(run.state_dict()))
+    with ds.run() as resumed:
+        resumed.load_state_dict(state)
+        assert [int(x) for x in resumed] == [1, 2, 3]
+
+
+def test_a_state_may_change_its_shape() -> None:
+    ds = ps.Dataset.range(4).scan(np.zeros(0, np.int64), lambda s, x: (np.append(s, x), len(s)))
+    assert [int(x) for x in ds] == [0, 1, 2, 3]
+    check_op(ds)
+
+
+def test_an_error_leaves_the_state_as_it_was() -> None:
+    def add_but_three(total: int, x: int) -> Any:
+        return add(total, x) if x != 3 else int("three")
+
+    ds = ps.Dataset.range(6).scan(np.int64(0), add_but_three)
+    found = all_with_errors(ds.run())
+    assert [0 if isinstance(x, Exception) else int(x) for x in found] == [0, 1, 3, 0, 7, 12]
+    check_op(ds)
+
+
+def test_a_state_changed_in_place_is_an_error_and_not_a_wrong_result() -> None:
+    def in_place(total: np.ndarray, x: int) -> Any:
+        total += x
+        return total, total
+
+    with pytest.raises(ValueError, match="read-only"):
+        next(iter(ps.Dataset.range(3).scan(np.zeros(2, np.int64), in_place)))
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (lambda s, x: s, "expected a pair of state and result, got int64"),
+        (lambda s, x: (s, x, x), "expected a pair of state and result, got tuple"),
+        (lambda s, x: (np.float32(s), x), "expected a state like int64, got float32"),
+        (lambda s, x: ((s, s), x), "expected ·, got"),
+        (lambda s, x: (s, ()), "expected a result with at least one component"),
+    ],
+)
+def test_what_does_not_fit_is_refused(result: Any, text: str) -> None:
+    with pytest.raises(ps.errors.PlanError, match=text) as caught:
+        next(iter(ps.Dataset.range(3).scan(np.int64(0), result)))
+    assert isinstance(caught.value, TypeError)
+    assert str(caught.value).startswith("scan at test_scan.py")
+
+
+@pytest.mark.parametrize("initial", [(), None, ps.Dataset.range(2)], ids=["empty", "None", "dataset"])
+def test_a_state_of_nothing_is_refused(initial: Any) -> None:
+    with pytest.raises(ps.errors.BadType, match="initial_state: expected arrays"):
+        ps.Dataset.range(3).scan(initial, add)
+
+
+def test_the_state_is_on_the_ledger() -> None:
+    with ps.Dataset.range(3).scan(np.zeros(1000), lambda s, x: (s, x)).run() as run:
+        next(run)
+        assert run.ledger.charged_bytes >= 8000
+    assert run.ledger.charged_bytes == 0
