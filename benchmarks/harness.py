@@ -191,8 +191,10 @@ class Child:
 
 
 def child_environment() -> dict[str, str]:
+    """The environment without chatter, and with compiled modules kept: an installed package has them."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONWARNINGS": "ignore"}
-    return {**os.environ, **quiet}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **quiet}
 
 
 def run(module: str, workload: Workload, effort: Effort, say: Say) -> Report:
@@ -282,7 +284,7 @@ print(*(clock() - then for clock, then in zip(clocks, start)))
 
 
 def time_imports(outcomes: list[Outcome], effort: Effort, say: Say) -> None:
-    """Seconds that `import x` takes after `import numpy`, in fresh interpreters with the files in cache."""
+    """Seconds that `import x` takes after `import numpy`, in fresh interpreters, files compiled and cached."""
     for turn in range(effort.imports + 1):
         say(f"import: round {turn} of {effort.imports}" if turn else "import: warm-up")
         for outcome in outcomes:
@@ -302,7 +304,7 @@ def time_imports(outcomes: list[Outcome], effort: Effort, say: Say) -> None:
                 outcome.error = (done.stderr.strip().splitlines() or ["failed"])[-1]
                 continue
             seconds, cpu_s = (float(word) for word in done.stdout.split()[-2:])
-            if turn:  # the first round filled the file cache
+            if turn:  # the first round compiled modules and filled the file cache
                 outcome.samples.append(seconds)
                 outcome.cpu_samples.append(cpu_s)
     for outcome in outcomes:

@@ -26,7 +26,8 @@ def machine_facts() -> dict[str, object]:
 def is_busy(facts: dict[str, object]) -> bool:
     """Whether others use so much of the machine that wall-clock rates suffer."""
     load, cores = facts["load_before"], facts["cores"]
-    assert isinstance(load, float) and isinstance(cores, int)
+    assert isinstance(load, float)
+    assert isinstance(cores, int)
     return load > 0.5 * cores
 
 

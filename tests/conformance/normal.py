@@ -118,11 +118,13 @@ def normal_structure(value: Any, leaf: Callable[[Any], Any]) -> Any:
     return leaf(value)
 
 
-def collect(iterator: Iterator[Any], normal: Callable[[Any], Any], max_items: int = MAX_ITEMS) -> Outcome:
+def collect(
+    iterator: Iterator[Any], normal: Callable[[Any], Any], max_items: int = MAX_ITEMS, max_errors: int = MAX_ERRORS
+) -> Outcome:
     """Run an iterator to its end or its bound; go on after errors, as a training loop that skips bad records does."""
     items: list[Any] = []
     num_errors = 0
-    while len(items) < max_items and num_errors < MAX_ERRORS:
+    while len(items) < max_items and num_errors < max_errors:
         try:
             item = next(iterator)
         except StopIteration:

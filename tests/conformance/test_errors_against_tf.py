@@ -83,9 +83,6 @@ rejected(
         "from_tensor_slices: unequal lengths": lambda L: slices(L, np.arange(3), np.arange(4)),
         "from_tensor_slices: unequal lengths in a dict": lambda L: slices(L, {"a": np.arange(3), "b": np.arange(4)}),
         "from_tensor_slices: a scalar among arrays": lambda L: slices(L, np.arange(3), np.int64(1)),
-        "from_tensor_slices: no components": lambda L: slices(L, ()),
-        "from_tensor_slices: no components in a dict": lambda L: slices(L, {}),
-        "from_tensor_slices: a list of unequal lists": lambda L: slices(L, [[1], [1, 2]]),
         "padded_batch: shape too small": lambda L: rows(L).padded_batch(2, padded_shapes=[1]),
         "padded_batch: shape of wrong rank": lambda L: rows(L).padded_batch(2, padded_shapes=[2, 2]),
         "padded_batch: shape of wrong rank for scalars": lambda L: r(L).padded_batch(2, padded_shapes=[2]),
@@ -111,6 +108,9 @@ rejected(
     "build ValueError",
     EITHER,
     {
+        "from_tensor_slices: no components": lambda L: slices(L, ()),
+        "from_tensor_slices: no components in a dict": lambda L: slices(L, {}),
+        "from_tensor_slices: a list of unequal lists": lambda L: slices(L, [[1], [1, 2]]),
         "from_tensor_slices: None": lambda L: slices(L, None),
         "from_tensor_slices: any object": lambda L: slices(L, object()),
         "from_tensor_slices: an array of objects": lambda L: slices(L, np.array([object()] * 2, object)),
@@ -138,8 +138,6 @@ rejected(
     "build InvalidArgumentError",
     ValueError,
     {
-        "from_tensors: no components": lambda L: L.Dataset.from_tensors(()),
-        "from_tensors: no components in a dict": lambda L: L.Dataset.from_tensors({}),
         "range: step 0": lambda L: L.Dataset.range(0, 5, 0),
         "list_files: nothing matches": lambda L: L.Dataset.list_files("/no/such/*.thing", shuffle=False),
         "map: num_parallel_calls 0": lambda L: r(L).map(lambda x: x, num_parallel_calls=0),
@@ -228,8 +226,6 @@ rejected(
         ),
         "apply: returns no dataset": lambda L: r(L).apply(lambda d: 3),
         "apply: not callable": lambda L: r(L).apply(3),
-        "repeat: len of endless": lambda L: len(r(L).repeat()),
-        "filter: len of unknown": lambda L: len(r(L).filter(lambda x: True)),
     },
 )
 rejected(
@@ -265,6 +261,8 @@ rejected(
     "build InvalidArgumentError",
     EITHER,
     {
+        "from_tensors: no components": lambda L: L.Dataset.from_tensors(()),
+        "from_tensors: no components in a dict": lambda L: L.Dataset.from_tensors({}),
         "map: returns None": lambda L: r(L).map(lambda x: None),
         "map: returns no components": lambda L: r(L).map(lambda x: ()),
         "map: returns an empty dict": lambda L: r(L).map(lambda x: {}),
@@ -469,3 +467,12 @@ def test_wrong_number_of_arguments_is_a_type_error() -> None:
     with pytest.raises(TypeError) as caught:
         list(ps.Dataset.range(3).map(lambda a, b: a))
     assert "test_errors_against_tf.py:" in str(caught.value) + "\n".join(getattr(caught.value, "__notes__", []))
+
+
+@pytest.mark.parametrize("side", [oracle_tf, on_penstock], ids=["tf.data", "penstock"])
+def test_len_of_what_has_no_length_is_a_type_error(side: Any) -> None:
+    assert len(r(side.L).batch(2)) == 2
+    with pytest.raises(TypeError, match="infinite"):
+        len(r(side.L).repeat())
+    with pytest.raises(TypeError):
+        len(r(side.L).filter(lambda x: True))

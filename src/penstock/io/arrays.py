@@ -29,7 +29,7 @@ from ..errors import BadType, SpecMismatch
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder
 from ..plan.op import Context, Op, Reader, show
-from ..plan.traits import Traits
+from ..plan.traits import SOURCE, Traits
 from ..spec import Spec, TensorSpec, spec_of
 
 __all__ = ["FromTensorSlices", "FromTensors"]
@@ -79,7 +79,7 @@ class FromTensorSlices(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="source")
+        return SOURCE
 
     def reader(self, context: Context) -> Reader:
         return _ColumnReader(self._structure, self._columns, context)
@@ -249,7 +249,7 @@ class FromTensors(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="source")
+        return SOURCE
 
     def reader(self, context: Context) -> Reader:
         return _OneElement(self._element)

@@ -17,7 +17,7 @@ from ..errors import BadArgument, BadType
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder
 from ..plan.op import Context, Op, Reader
-from ..plan.traits import Traits
+from ..plan.traits import SOURCE, Traits
 from ..spec import Spec, TensorSpec
 
 __all__ = ["ListFiles"]
@@ -63,7 +63,7 @@ class ListFiles(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="source")
+        return SOURCE
 
     def reader(self, context: Context) -> Reader:
         return _NameReader(self._names)

@@ -16,7 +16,7 @@ from ..errors import BadArgument, BadType
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder, as_array, draw_seed, hash64
 from ..plan.op import Context, Op, Reader, argument
-from ..plan.traits import Traits
+from ..plan.traits import SOURCE, Traits
 from ..spec import INFINITE, Spec, TensorSpec
 
 __all__ = ["Counter", "Random", "Range"]
@@ -84,7 +84,7 @@ class Range(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="source")
+        return SOURCE
 
     def reader(self, context: Context) -> Reader:
         return _Arithmetic(self.start, self.step, self.output_type)
@@ -131,7 +131,7 @@ class Counter(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="source")
+        return SOURCE
 
     def reader(self, context: Context) -> Reader:
         return _Arithmetic(self.start, self.step, self.dtype)

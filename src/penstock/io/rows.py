@@ -13,7 +13,7 @@ from ..cursor import Cursor
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder
 from ..plan.op import Context, Op, Reader
-from ..plan.traits import Traits
+from ..plan.traits import SOURCE, Traits
 from ..spec import UNSEEN, Spec, merge, spec_of
 
 __all__ = ["FromRows"]
@@ -41,7 +41,7 @@ class FromRows(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="source")
+        return SOURCE
 
     def reader(self, context: Context) -> Reader:
         return _RowReader(self.rows)

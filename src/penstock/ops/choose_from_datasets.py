@@ -77,11 +77,8 @@ class _ChoiceSelector:
         if block is None:
             return None
         failures: dict[int, Failed] = {}
-        if block.columns is not None and len(block.columns) == 1 and block.columns[0].dtype == np.int64:
-            numbers = block.columns[0]
-        else:
-            numbers = np.array([self._number(row, i, failures) for i, row in enumerate(block.rows())], np.int64)
-        if numbers.ndim != 1:
+        numbers = block.columns[0] if block.columns is not None and block.structure.is_leaf else None
+        if numbers is None or numbers.dtype != np.int64 or numbers.ndim != 1:
             numbers = np.array([self._number(row, i, failures) for i, row in enumerate(block.rows())], np.int64)
         beyond = (numbers < 0) | (numbers >= self._num_inputs)
         if beyond.any():

@@ -69,6 +69,7 @@ class Grouping:
         self._groups: dict[int, list[Member]] = {}
         self._sizes: dict[int, int] = {}
         self._num_held = 0
+        self._sure = 0
         self._ended = False
 
     def next(self) -> Group | Failed | None:
@@ -76,7 +77,10 @@ class Grouping:
         while not self._ended:
             if self._tape.anchor_due(self._num_held):
                 self._tape.drop_anchor(self._numbers(None))
-            held = self._tape.next(self._demand())
+            if self._sure < 1:
+                self._sure = self._demand()
+            held = self._tape.next(self._sure)
+            self._sure -= 1  # each element brings a window closer to being full by no more than one
             if held is None:
                 self._ended = True
                 break

@@ -90,8 +90,8 @@ class CycleCursor(Cursor):
     cycle comes back to it; an element that fails does not count in its turn; an input element of which no dataset could
     be made is one failure, and the slot takes the next.
 
-    Operators in these datasets to which the user gave no seed get one that follows from `key` and the place of the input
-    element, so that a dataset can be made again for a saved position.
+    Operators in these datasets to which the user gave no seed get one that follows from `key` and the place of their
+    input element, so that a dataset can be made again for a saved position.
 
     Slots below `num_ahead` are read ahead by a thread each; with `AUTOTUNE` those are whose elements take long to make.
     """

@@ -9,7 +9,7 @@ from ..cursor import Cursor
 from ..indexed import IndexCursor
 from ..order import Order, RangeOrder
 from ..plan.op import Context, Footprint, Op, OrderOf
-from ..plan.traits import Traits
+from ..plan.traits import SOURCE, Traits
 from ..spec import INFINITE, Spec
 
 __all__ = ["Read"]
@@ -48,7 +48,7 @@ class Read(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="source")
+        return SOURCE
 
     @property
     def counts_successes(self) -> bool:

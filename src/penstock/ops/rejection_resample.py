@@ -82,7 +82,7 @@ class RejectionResample(Op):
         """The rates, where they do not have to be estimated."""
         if self.initial_dist is None:
             return None
-        return _Rates.of(np.array(self.initial_dist), np.array(self.target_dist))
+        return _Rates.of(self.initial_dist, self.target_dist)
 
     def open(self, context: Context) -> Cursor:
         known = self._known
@@ -103,7 +103,7 @@ class RejectionResample(Op):
     def _rates(self, context: Context, classes: _Classes) -> _Fixed | _Estimate:
         if self._known is not None:
             return _Fixed(self._known)
-        return _Estimate(context.input(), classes, np.array(self.target_dist))
+        return _Estimate(context.input(), classes, self.target_dist)
 
 
 def _shares(name: str, value: Any) -> tuple[float, ...]:
@@ -126,15 +126,16 @@ class _Rates(NamedTuple):
     """
 
     keep: float
-    accept: np.ndarray
+    accept: list[float]
 
     @classmethod
-    def of(cls, initial: np.ndarray, target: np.ndarray) -> _Rates:
-        ratios = target / (initial + np.finfo(np.float32).tiny)
+    def of(cls, initial: Sequence[float], target: Sequence[float]) -> _Rates:
+        """The rates for distributions that sum to 1."""
+        ratios = np.asarray(target) / (np.asarray(initial) + np.finfo(np.float32).tiny)
         least, most = float(ratios.min()), float(ratios.max())
         if most - least < 1e-6:  # equal but for rounding: nothing needs to be rejected
-            return cls(1.0, np.ones_like(ratios))
-        return cls(least, (ratios - least) / (most - least))
+            return cls(1.0, [1.0] * ratios.size)
+        return cls(least, ((ratios - least) / (most - least)).tolist())
 
 
 class _Fixed:
@@ -180,7 +181,7 @@ class _Classes:
         if not isinstance(number, np.integer):
             got = getattr(number, "dtype", type(number).__name__)
             raise BadType(f"class_func: expected one integer, got {got} {value!r:.60}")
-        if not 0 <= number < self.num_classes:
+        if not 0 <= int(number) < self.num_classes:
             raise OutOfRange(f"class_func: expected a class from 0 to {self.num_classes - 1}, got {number}")
         return number
 
@@ -191,11 +192,11 @@ class _Estimate:
     Elements that fail are left out here; who delivers them tells of it.
     """
 
-    def __init__(self, input: Cursor, classes: _Classes, target: np.ndarray) -> None:
+    def __init__(self, input: Cursor, classes: _Classes, target: tuple[float, ...]) -> None:
         self._input = input
         self._classes = classes
         self._target = target
-        self._counts = np.full(classes.num_classes, _SEEN_BEFORE, np.int64)
+        self._counts = [_SEEN_BEFORE] * classes.num_classes
         self._num_steps = 0
         self._ended = False
         self._rates: _Rates | None = None
@@ -206,7 +207,8 @@ class _Estimate:
             if self._ended or not self._step():
                 return None
         if self._rates is None:
-            self._rates = _Rates.of(self._counts / self._counts.sum(), self._target)
+            total = sum(self._counts)
+            self._rates = _Rates.of([count / total for count in self._counts], self._target)
         return self._rates
 
     def _step(self) -> bool:
@@ -228,11 +230,11 @@ class _Estimate:
         return count > 0
 
     def state(self) -> State:
-        return [self._counts.tolist(), self._num_steps, int(self._ended), self._input.state()]
+        return [list(self._counts), self._num_steps, int(self._ended), self._input.state()]
 
     def restore(self, state: State) -> None:
         counts, self._num_steps, ended, below = expect_list(state, 4)
-        self._counts = np.array(expect_list(counts, self._classes.num_classes), np.int64)
+        self._counts = expect_list(counts, self._classes.num_classes)
         self._ended = bool(ended)
         self._rates = None
         self._input.restore(below)

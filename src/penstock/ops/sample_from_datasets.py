@@ -174,7 +174,7 @@ class _VaryingSelector:
     def _matrix(self, block: Block, failures: dict[int, Failed]) -> np.ndarray:
         """The rows of weights, one below the other; those of failures are of no account."""
         shape = (block.size, self._num_inputs)
-        if block.columns is not None and len(block.columns) == 1:
+        if block.columns is not None and block.structure.is_leaf:
             (column,) = block.columns
             if column.shape == shape and column.dtype.kind == "f":
                 return column.astype(np.float64)

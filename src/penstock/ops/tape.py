@@ -28,14 +28,15 @@ _BLOCK_ELEMENTS = 256
 class Tape:
     """A feed whose elements are charged and kept until they are released."""
 
-    __slots__ = ("_anchors", "_charged", "_each", "_feed", "_share", "number")
+    __slots__ = ("_anchors", "_each", "_feed", "_share", "charged_bytes", "number")
 
     def __init__(self, cursor: Cursor, share: Share) -> None:
         self._feed = Feed(cursor)
         self._share = share
         self._anchors: list[tuple[int, State]] = [(0, self._feed.state())]
-        self._charged = 0
         self._each = _BLOCK_BYTES
+        #: Bytes of the elements that were read and not released.
+        self.charged_bytes = 0
         #: The number of the element that is read next.
         self.number = 0
 
@@ -50,7 +51,7 @@ class Tape:
             return None
         nbytes = self._each = nbytes_of(row)
         self._share.charge(nbytes)
-        self._charged += nbytes
+        self.charged_bytes += nbytes
         self.number += 1
         return detach(row), nbytes
 
@@ -66,7 +67,7 @@ class Tape:
     def release(self, nbytes: int) -> None:
         """Takes bytes of elements that are held no longer off the ledger."""
         self._share.discharge(nbytes)
-        self._charged -= nbytes
+        self.charged_bytes -= nbytes
 
     def anchor_due(self, num_held: int) -> bool:
         """Whether it is time for another anchor: so seldom that looking through all that is held costs little."""
@@ -99,5 +100,5 @@ class Tape:
         return again
 
     def close(self) -> None:
-        self.release(self._charged)
+        self.release(self.charged_bytes)
         self._feed.close()

@@ -120,9 +120,8 @@ class _WindowCursor(Cursor):
         while len(windows) < n and nbytes < _MOST_BYTES:
             if not self._fill(n - len(windows)):
                 break
-            members = list(islice(self._buffer, 0, None, self._stride))
-            windows.append(self._window([row for row, _ in members]))
-            nbytes += sum(size for _, size in members)
+            windows.append(self._window([row for row, _ in islice(self._buffer, 0, None, self._stride)]))
+            nbytes += self._tape.charged_bytes
             self._move_on()
         return Block.of_rows(windows) if windows else None
 
@@ -147,11 +146,12 @@ class _WindowCursor(Cursor):
         return missing if self._shift > self._span else missing + (num_windows - 1) * self._shift
 
     def _window(self, rows: list[Any]) -> Any:
-        for row in rows:
-            if type(row) is Failed:
-                return row
+        if Failed in map(type, rows):
+            return next(row for row in rows if type(row) is Failed)
         try:
             structure = Structure.of(rows[0])
+            if structure.is_leaf:
+                return self._context.dataset_of(rows)
             by_leaf = zip(*[structure.flatten(row) for row in rows], strict=True)
             return structure.unflatten([self._context.dataset_of(list(leaves)) for leaves in by_leaf])
         except PlanError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-__all__ = ["Runtime", "Traits"]
+__all__ = ["SOURCE", "Runtime", "Traits"]
 
 #: How an operator runs: a random-access source, arithmetic on an Order, a function of blocks, or a cursor of its own.
 Runtime = Literal["source", "order", "elementwise", "cursor"]
@@ -47,3 +47,7 @@ class Traits:
     run_ahead: int = 0
     collates: bool = False
     passes_columns: bool = False
+
+
+#: What a random-access source answers; a constant, because small datasets are made by the thousand inside `flat_map`.
+SOURCE = Traits(runtime="source")

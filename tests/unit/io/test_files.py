@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_source
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("b.txt", "a.txt", "c.csv", "a10.txt", "sub/d.txt", "sub/a.txt", ".hidden", "[z].txt", "é.txt", "sub2/x"):
+    for name in ("b.txt", "a.txt", "c.csv", "a10.txt", "sub/d.txt", "sub/a.txt", "sub2/x", ".dot", "[z].txt", "é.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     return tmp_path
@@ -27,7 +28,7 @@ def names(folder: Path, *patterns: str) -> list[str]:
     ("pattern", "expected"),
     [
         ("*.txt", ["[z].txt", "a.txt", "a10.txt", "b.txt", "é.txt"]),
-        ("*", [".hidden", "[z].txt", "a.txt", "a10.txt", "b.txt", "c.csv", "sub", "sub2", "é.txt"]),
+        ("*", [".dot", "[z].txt", "a.txt", "a10.txt", "b.txt", "c.csv", "sub", "sub2", "é.txt"]),
         ("?.txt", ["a.txt", "b.txt", "é.txt"]),
         ("[ab].txt", ["a.txt", "b.txt"]),
         ("[a-c].*", ["a.txt", "b.txt", "c.csv"]),
@@ -81,7 +82,7 @@ def test_shuffled_unless_told_not_to(folder: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["nothing*", "no.txt", "[a", "no/such/*"])
 def test_no_match_names_the_pattern(folder: Path, pattern: str) -> None:
-    with pytest.raises(ps.errors.BadArgument, match="list_files at .*: file_pattern: no file matches") as caught:
+    with pytest.raises(ps.errors.BadArgument, match=r"list_files at .*: file_pattern: no file matches") as caught:
         ps.Dataset.list_files(f"{folder}/{pattern}")
     assert f"{folder}/{pattern}" in str(caught.value)
 

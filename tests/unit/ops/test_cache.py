@@ -4,8 +4,9 @@ import pickle
 from typing import Any
 
 import numpy as np
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors
@@ -59,7 +60,7 @@ def test_two_readers_at_once() -> None:
         ps.Dataset.range(300).cache().skip(290),
         ps.Dataset.range(9).shuffle(3, seed=1).cache().repeat(2).batch(4),
         ps.Dataset.range(9).shuffle(3).cache().repeat(2),
-        ps.Dataset.from_tensor_slices({"a": np.arange(4), "b": (np.array([b"x", b"yy", b"", b"z"], dtype=object),)}).cache(),
+        ps.Dataset.from_tensor_slices({"a": np.arange(3), "b": (np.array([b"x", b"", b"z"], dtype=object),)}).cache(),
         ps.Dataset.range(4).map(lambda x: np.full(x, x)).cache(),
         ps.Dataset.range(5).flat_map(ps.Dataset.range).cache().prefetch(2),
     ],
@@ -170,7 +171,7 @@ def test_arrays_of_the_user_cost_nothing() -> None:
 
 
 def test_a_file_is_refused() -> None:
-    with pytest.raises(ps.errors.BadArgument, match="cache at .*: filename: expected none, got 'x': .* only caches in memory"):
+    with pytest.raises(ps.errors.BadArgument, match=r"cache at .*: filename: expected none, got 'x'"):
         ps.Dataset.range(3).cache("x")
     with pytest.raises(ps.errors.BadType, match="filename: expected text"):
         ps.Dataset.range(3).cache(3)

@@ -1,8 +1,9 @@
 """filter: which elements stay, and what a predicate's mistakes become."""
 
 import numpy as np
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors

@@ -2,8 +2,9 @@
 
 import logging
 
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_op
 
 

@@ -4,8 +4,9 @@ import threading
 from typing import Any
 
 import numpy as np
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors
@@ -109,7 +110,7 @@ def test_an_outer_error_leaves_the_slot_to_the_next() -> None:
         ({"cycle_length": -2}, "cycle_length: expected at least 1"),
         ({"block_length": 0}, "block_length: expected at least 1, got 0"),
         ({"num_parallel_calls": 0}, "num_parallel_calls: expected at least 1"),
-        ({"cycle_length": 2, "num_parallel_calls": 3}, "num_parallel_calls: expected AUTOTUNE or at most the cycle_length of 2, got 3"),
+        ({"cycle_length": 2, "num_parallel_calls": 3}, ".* at most the cycle_length of 2, got 3"),
         ({"cycle_length": 2.0}, "cycle_length: expected an integer"),
     ],
 )

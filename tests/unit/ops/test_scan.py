@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import numpy as np
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors

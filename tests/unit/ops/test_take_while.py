@@ -1,8 +1,9 @@
 """take_while: it ends at the first refusal, and an error is no refusal."""
 
 import numpy as np
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors

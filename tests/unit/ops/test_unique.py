@@ -3,8 +3,9 @@
 from typing import Any
 
 import numpy as np
-import penstock as ps
 import pytest
+
+import penstock as ps
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors
@@ -85,5 +86,5 @@ def test_keys_are_on_the_ledger() -> None:
 
 
 def test_datasets_cannot_be_compared() -> None:
-    with pytest.raises(ps.errors.BadType, match="unique at .*: expected arrays, numbers or strings, got datasets"):
+    with pytest.raises(ps.errors.BadType, match=r"unique at .*: expected arrays, numbers or strings, got datasets"):
         ps.Dataset.range(4).window(2).unique()

@@ -1,0 +1,101 @@
+"""collate_maps: what a function returns goes straight to its place in the batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.optimize import optimize
+from penstock.optimize.collate_maps import collate_maps
+
+D = ps.Dataset
+
+
+def row(x: Any) -> Any:
+    return np.full(1000, x)
+
+
+def collated(dataset: Any) -> list[str]:
+    """The operators that write into slots after the rule."""
+    node, _ = optimize(dataset.node, [(collate_maps,)])
+    return [n.op.name for n in node.walk() if getattr(n.op, "into_slot", False)]
+
+
+@pytest.mark.parametrize("written, names", [
+    (lambda ds: ds.map(row).batch(4), ["map"]),
+    (lambda ds: ds.map(row, stateful=True).batch(4), ["map"]),
+    (lambda ds: ds.random_map(lambda x, rng: row(x), seed=1).batch(4), ["random_map"]),
+    (lambda ds: ds.map(row).take(3).batch(4), ["map"]),
+    (lambda ds: ds.map(row).skip(1).repeat(2).batch(4), ["map"]),
+    (lambda ds: ds.map(row).prefetch(2).batch(4), ["map"]),
+    (lambda ds: ds.map(row).ignore_errors().batch(4), ["map"]),
+    (lambda ds: ds.map(row).map(row).batch(4), ["map"]),
+    (lambda ds: ds.map(row), []),
+    (lambda ds: ds.map(row).filter(lambda x: True).batch(4), []),
+    (lambda ds: ds.map(row, num_parallel_calls=2).batch(4), []),
+    (lambda ds: ds.map(row, vectorized=True).batch(4), []),
+    (lambda ds: ds.batch(4).map(row), []),
+])  # fmt: skip
+def test_the_nearest_function_below_a_batch_writes_into_it(written: Callable[[Any], Any], names: list[str]) -> None:
+    assert collated(written(D.range(10))) == names
+
+
+def test_the_last_of_two_functions_writes() -> None:
+    node, _ = optimize(D.range(10).map(row).map(row).batch(4).node, [(collate_maps,)])
+    assert node.input.op.into_slot
+    assert not node.input.input.op.into_slot
+
+
+def test_results_lie_in_one_slot_and_are_the_same() -> None:
+    dataset = D.range(10).map(row).batch(4)
+    with dataset.run() as run, dataset.run(optimize=False) as plain:
+        for batch, expected in zip(run, plain, strict=True):
+            np.testing.assert_array_equal(batch, expected)
+            assert batch.ctypes.data % 64 == 0
+        assert run.ledger.peak_bytes <= plain.ledger.peak_bytes
+
+
+@pytest.mark.parametrize("results", [
+    [np.int64(1), np.int64(2), np.int64(3)],
+    [np.zeros(2), np.ones(2), np.zeros(2)],
+    [1, 2.5, 3],
+    [1, "a", np.zeros(2)],
+    [np.zeros(2), np.zeros(3), np.zeros(2)],
+    [np.zeros(2), np.zeros(2, np.float32), np.zeros(2)],
+    [(1, np.zeros(2)), (2, np.ones(2)), (3, np.zeros(2))],
+    [(1, np.zeros(2)), {"a": 1}, (3, np.zeros(2))],
+    [(1, 2), (1, 2, 3), (1,)],
+    [{"a": np.zeros(2), "b": b"x"}, {"b": b"yy", "a": np.zeros(2)}, {"a": np.zeros(2), "b": b""}],
+    [{"a": np.zeros(2)}, {"b": np.zeros(2)}, {"a": np.zeros(2)}],
+    [b"a", "bc", np.str_("def")],
+    [None, 1, 2],
+    [ValueError("first"), np.zeros(2), np.zeros(2)],
+    [np.zeros(2), ValueError("second"), np.zeros(2)],
+    [np.zeros(2), np.zeros(2), ValueError("last")],
+    [1, 2, ValueError("last")],
+    [object(), 1, 2],
+    [[1, 2], [3, 4], [5, 6]],
+    [np.zeros((2, 0)), np.zeros((2, 0)), np.zeros((2, 0))],
+    [True, np.True_, False],
+])  # fmt: skip
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_results_of_every_kind_come_out_as_without_the_rule(results: list[Any], size: int) -> None:
+    def give(i: Any) -> Any:
+        if isinstance(results[i], Exception):
+            raise results[i]
+        return results[i]
+
+    def outcome(**options: Any) -> list[Any]:
+        found: list[Any] = []
+        with D.range(3).map(give).batch(size).run(**options) as run:
+            while True:
+                try:
+                    found.append(repr(next(run)))
+                except StopIteration:
+                    return found
+                except Exception as error:
+                    found.append((type(error), str(error)))
+
+    assert outcome() == outcome(optimize=False)
