@@ -148,10 +148,6 @@ class Dataset:
         self._next_epoch = 0
         node.spec  # noqa: B018  a mistake is found here, at the user's line
 
-    @staticmethod
-    def _made(op: Any, inputs: Any, args: Any, kwargs: Any) -> Dataset:
-        return _made(op, lambda: (op(*args, **kwargs), [Dataset(n) for n in inputs]))
-
     # Sources.
     from_tensor_slices = source(FromTensorSlices)
     from_tensors = source(FromTensors)

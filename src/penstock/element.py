@@ -26,6 +26,7 @@ __all__ = [
     "Ragged",
     "Sparse",
     "Structure",
+    "arrays_in",
     "as_leaf",
     "detach",
     "dtype_of",
@@ -414,6 +415,19 @@ def nbytes_of(element: Any) -> int:
     if not _is_nest(element):
         return leaf_bytes(element)
     return sum(map(nbytes_of, _parts(element)[1]))
+
+
+def arrays_in(element: Any) -> list[np.ndarray]:
+    """All arrays of which an element is made, those inside `Ragged` and `Sparse` leaves too."""
+    if type(element) is np.ndarray:
+        return [element]
+    if isinstance(element, Ragged):
+        return [element.row_splits, *arrays_in(element.values)]
+    if isinstance(element, Sparse):
+        return [element.indices, element.values, element.dense_shape]
+    if not _is_nest(element):
+        return []
+    return [array for part in _parts(element)[1] for array in arrays_in(part)]
 
 
 def detach(element: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, nbytes_of
+from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
 from ..memory.ledger import Ledger
 from ..plan.node import Node
@@ -107,11 +107,8 @@ class Run:
 
     def _hand_over(self, row: Any) -> None:
         """What the caller holds is the caller's: it leaves the ledger."""
-        for leaf in row if type(row) is tuple else Structure.of(row).flatten(row):
-            if type(leaf) is np.ndarray:
-                self._stages.arena.hand_over(leaf)
-            elif isinstance(leaf, (tuple, dict)):
-                self._hand_over(leaf)
+        for array in arrays_in(row):
+            self._stages.arena.hand_over(array)
 
     def _adapt(self, elapsed_ns: int, size: int, row: Any) -> None:
         """Asks for more at a time while elements are small and quick to make, for fewer when they are not."""

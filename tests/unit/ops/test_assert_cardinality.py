@@ -16,7 +16,7 @@ def even(size: int) -> Any:
 
 
 def failing_on_three(size: int) -> Any:
-    return Dataset.range(size).map(lambda x: x // int(x != 3))
+    return Dataset.range(size).map(lambda x: x if x != 3 else int("three"))
 
 
 def test_gives_a_length() -> None:
@@ -39,7 +39,7 @@ def test_another_number_raises_once_and_ends(expected: int, delivered: int) -> N
 
 def test_an_element_that_fails_does_not_count() -> None:
     found = elements_of(failing_on_three(5).assert_cardinality(4).run())
-    assert [str(x) for x in found] == ["0", "1", "2", "raised ZeroDivisionError", "4"] or len(found) == 5
+    assert [str(x) for x in found] == ["0", "1", "2", "raised ValueError", "4"]
 
 
 def test_endless() -> None:
@@ -48,7 +48,7 @@ def test_endless() -> None:
         list(Dataset.range(2).assert_cardinality(ps.INFINITE))
 
 
-@pytest.mark.parametrize("expected", [0, 3, 4, 5, 8, 9, 10])
+@pytest.mark.parametrize("expected", [0, 3, 4, 9, 10])
 def test_laws(expected: int) -> None:
     check_op(failing_on_three(10).assert_cardinality(expected))
     check_op(Dataset.range(10).assert_cardinality(expected).batch(2))

@@ -106,7 +106,7 @@ def test_spawned_and_pickled_generators_are_the_elements_own() -> None:
     found = np.stack(list(ds.run(epoch=0)))
     assert np.unique(found).size == 24
     assert np.array_equal(found, np.stack(list(ds.run(epoch=0))))
-    assert np.array_equal(found[5], list(ds.skip(5).take(1).run(epoch=0))[0])
+    assert np.array_equal(found[5], next(ds.skip(5).take(1).run(epoch=0)))
 
     def pickled(x: Any, rng: np.random.Generator) -> Any:
         return pickle.loads(pickle.dumps(rng)).random()
