@@ -23,7 +23,7 @@ from .block import Block
 from .element import Failed
 from .errors import StateError
 
-__all__ = ["Cursor", "Feed", "FeedCursor", "State", "UnaryCursor"]
+__all__ = ["Cursor", "Feed", "FeedCursor", "State", "UnaryCursor", "expect_list", "replay"]
 
 State = Any
 
@@ -170,8 +170,7 @@ class Feed:
         before, offset = expect_list(state, 2)
         self._forget()
         self.cursor.restore(before)
-        if self.cursor.skip(offset) != offset:
-            raise StateError(f"the saved position is {offset} elements into a block that no longer has them")
+        replay(self.cursor, offset)
 
     def close(self) -> None:
         self._forget()
@@ -194,6 +193,19 @@ class FeedCursor(Cursor):
 
     def close(self) -> None:
         self.feed.close()
+
+
+def replay(cursor: Cursor, n: int) -> None:
+    """Makes n elements again that were made after a saved position, and drops them.
+
+    Not `skip`: an element that fails may have changed how far the cursors below go (`Cursor.lost`).
+    """
+    left = n
+    while left:
+        block = cursor.pull(left)
+        if block is None:
+            raise StateError(f"the saved position is {n} elements into a block that now has {n - left}")
+        left -= block.size
 
 
 def expect_list(state: State, length: int) -> list[Any]:

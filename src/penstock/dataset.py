@@ -65,7 +65,7 @@ def method(op: type[Op]) -> Any:
     """A method that puts this operator on top of the dataset."""
 
     def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return _made(op, lambda: (op(*args, **kwargs), [self]), self._options)
+        return _made(op, lambda: (op(*args, **kwargs), [self]))
 
     return _documented(wrapper, op, op, ("self",))
 
@@ -92,19 +92,21 @@ def combination_method(op: Any) -> Any:
     """Likewise a method: the dataset itself is the first one."""
 
     def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return _made(op, lambda: op.of(self, *args, **kwargs), self._options)
+        return _made(op, lambda: op.of(self, *args, **kwargs))
 
     return _documented(wrapper, op, op.of, ())
 
 
-def _made(op: type[Op], make: Callable[[], tuple[Op, list[Any]]], options: Options | None = None) -> Dataset:
+def _made(op: type[Op], make: Callable[[], tuple[Op, list[Any]]]) -> Dataset:
     """The dataset of an operator on others; a mistake is told with the operator's name and the user's line."""
     origin = caller_origin()
     try:
         made, inputs = make()
+        options = Options()
         for dataset in inputs:
             if not isinstance(dataset, Dataset):
                 raise BadType(f"expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
+            options = options.merged(dataset.options())
         return Dataset(Node(made, tuple(dataset.node for dataset in inputs), origin), options)
     except PenstockError as error:
         raise located(error, _name_of(op), origin) from None

@@ -5,20 +5,23 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from . import on_penstock
 from .normal import Outcome, collect
-from .on_penstock import ps
+from .on_penstock import L, ps
+from .pipelines import FAILING_STEPS, PLAIN_STEPS, RANDOM_STEPS, Pipeline, pipelines
 from .programs import DATASET_PROGRAMS, Program
 
 pytestmark = pytest.mark.timeout(60)
 
 MOST_POSITIONS = 12
 
-DETERMINISTIC = [program for program in DATASET_PROGRAMS if program.seeded]
+ORDERED = [program for program in DATASET_PROGRAMS if program.ordered]
 INDEX_BACKED = [
     program
-    for program in DETERMINISTIC
+    for program in ORDERED
     if program.name.startswith(
         ("from_tensor_slices", "range", "batch: batch", "repeat/take/skip: take(", "penstock: shuffle()")
     )
@@ -46,7 +49,7 @@ def spread(count: int) -> list[int]:
     return sorted({round(i * (count - 1) / (MOST_POSITIONS - 1)) for i in range(MOST_POSITIONS)})
 
 
-@pytest.mark.parametrize("program", DETERMINISTIC, ids=repr)
+@pytest.mark.parametrize("program", ORDERED, ids=repr)
 def test_state_after_every_element_gives_the_rest(program: Program) -> None:
     dataset = on_penstock.build(program)
     for _ in range(program.passes - 1):
@@ -57,11 +60,26 @@ def test_state_after_every_element_gives_the_rest(program: Program) -> None:
         target = dataset if at % 2 else on_penstock.build(program)
         with target.run() as run:
             run.load_state_dict(pickle.loads(pickle.dumps(states[at])))
-            left = len(whole.items) - at
-            rest = collect(run, on_penstock.normal, max_items=max(left, 0) + whole.ended, max_errors=left + 1)
+            left = max(len(whole.items) - at, 0)
+            rest = collect(run, on_penstock.normal, max_items=left + whole.ended, max_errors=left + 1)
         expected = Outcome(whole.items[at:], whole.ended)
         where = f"after {at} items, in {'the same' if at % 2 else 'a new'} dataset"
         assert rest == expected, f"{where}\nuninterrupted {expected!r}\nresumed {rest!r}"
+
+
+@settings(
+    deadline=None, derandomize=True, database=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(pipelines(PLAIN_STEPS | RANDOM_STEPS | FAILING_STEPS), st.integers(0, 20))
+def test_random_pipelines(pipeline: Pipeline, at: int) -> None:
+    with pipeline.build(L).run(epoch=2) as run:
+        collect(run, on_penstock.normal, max_items=at, max_errors=at + 1)
+        state = run.state_dict()
+        expected = collect(run, on_penstock.normal, max_items=100)
+    with pipeline.build(L).run() as again:
+        again.load_state_dict(pickle.loads(pickle.dumps(state)))
+        rest = collect(again, on_penstock.normal, max_items=100)
+    assert rest == expected, f"uninterrupted {expected!r}\nresumed {rest!r}"
 
 
 @pytest.mark.parametrize("program", INDEX_BACKED, ids=repr)

@@ -130,8 +130,8 @@ def _as_regex(part: str) -> str:
             out += ".*"
         elif char == "?":
             out += "."
-        elif char == "\\" and i < len(part):
-            out += re.escape(part[i])
+        elif char == "\\":
+            out += re.escape(part[i]) if i < len(part) else r"(?!)"
             i += 1
         elif char == "[":
             text, i = _bracket(part, i)
@@ -142,11 +142,22 @@ def _as_regex(part: str) -> str:
 
 
 def _bracket(part: str, start: int) -> tuple[str, int]:
-    """The set that begins after a `[`, and where it ends; one that is never closed matches nothing."""
+    """The set that begins after a `[`, and where it ends; one that is never closed is only a bracket."""
     negated = part[start : start + 1] in ("!", "^")
-    first = start + negated
-    end = part.find("]", first + 1)  # a `]` that comes first stands for itself
-    if end < 0:
-        return r"(?!)", len(part)
-    body = re.sub(r"([\\\[\]^&~|])", r"\\\1", part[first:end])
-    return f"[{'^' if negated else ''}{body}]", end + 1
+    first = i = start + negated
+    items = ""
+    while i < len(part) and (part[i] != "]" or i == first):  # a `]` that comes first stands for itself
+        low, i = _literal(part, i)
+        high = low
+        if part[i : i + 1] == "-" and part[i + 1 : i + 2] not in ("", "]"):
+            high, i = _literal(part, i + 1)
+        if low <= high:
+            items += f"{re.escape(low)}-{re.escape(high)}"
+    if i >= len(part):
+        return r"\[", start
+    return (f"[{'^' if negated else ''}{items}]" if items else "." if negated else r"(?!)"), i + 1
+
+
+def _literal(part: str, i: int) -> tuple[str, int]:
+    """The character at i, or after a backslash, and what comes next."""
+    return (part[i + 1], i + 2) if part[i] == "\\" and i + 1 < len(part) else (part[i], i + 1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, as_leaf, normalize
+from ..element import Failed, Structure, as_leaf, normalize, string
 from ..errors import BadType, PenstockError, SpecMismatch, StateError
 from ..plan.op import Context, Op, show
 from ..plan.traits import Traits
@@ -127,12 +127,15 @@ def _typed(types: Any, shapes: Any) -> Any:
 class _GeneratorCursor(Cursor):
     """The generator starts with the first pull."""
 
-    __slots__ = ("_context", "_ended", "_make", "_signature", "_taken", "_values")
+    __slots__ = ("_context", "_ended", "_make", "_scalar", "_signature", "_taken", "_values")
 
     def __init__(self, context: Context, make: Callable[[], Any], signature: Any) -> None:
         self._context = context
         self._make = make
         self._signature = signature
+        # Most values are of one kind and need no second look.
+        plain = isinstance(signature, TensorSpec) and signature.shape in ((), None) and signature.dtype != string
+        self._scalar = signature.dtype.type if plain else None
         self._values: Iterator[Any] | None = None
         self._taken = 0
         self._ended = False
@@ -168,7 +171,12 @@ class _GeneratorCursor(Cursor):
 
     def _checked(self, value: Any) -> Any:
         try:
-            element = normalize(value) if self._signature is UNSEEN else check_element(self._signature, value)
+            leaf = as_leaf(value) if type(value) in (int, float) else value
+            if type(leaf) is self._scalar:
+                return leaf
+            element = normalize(leaf) if self._signature is UNSEEN else check_element(self._signature, leaf)
+            if isinstance(element, np.generic) or type(element) is bytes:
+                return element
             structure = Structure.of(element)
             if not structure.num_leaves:
                 raise BadType("expected at least one component, got none: an element must hold something")

@@ -16,8 +16,8 @@ from ..element import Failed, Structure, detach, leaf_bytes
 from ..errors import BadArgument, BadType, OverBudget, SpecMismatch
 from ..memory.ledger import Share
 from ..plan.op import Context, Footprint, Op
+from ..plan.seeds import drawn_seeds
 from ..spec import Spec, element_bytes
-from .nested import drawn_seeds
 
 __all__ = ["Cache"]
 
@@ -141,33 +141,49 @@ class CachedPass:
             rows = self._tail[offset : offset + n] if chunk == len(self._chunks) else []
             return Block.of_rows(rows, has_failures=False) if rows else None
 
-    def passed(self, place: int, number: int, row: Any, share: Share) -> Any:
-        """Takes note of what came from the input, keeps it if it is the next element, and gives what to show."""
+    def passed(self, place: int, number: int, rows: list[Any], share: Share) -> list[Any]:
+        """Takes note of what came from the input, keeps what comes next, and gives what to show."""
+        shown: list[Any] = []
+        fresh: list[tuple[Any, int]] = []
         with self._lock:
-            first = place >= self.reached
-            self.reached = max(self.reached, place + 1)
-            if type(row) is Failed:
-                if first:
+            for row in rows:
+                if type(row) is not Failed:
+                    sealed, nbytes = _sealed(row)
+                    if number == self.num_kept + len(fresh):
+                        fresh.append((sealed, nbytes + _ROW_BYTES))
+                    shown.append(sealed)
+                    number += 1
+                elif place >= self.reached:
                     self.failures.append(number)
-                return row if first else _NOTHING
-            row = detach(row)
-            sealed = _sealed(row)
-            if number == self.num_kept and not self._full:
-                self._keep(sealed, _own_bytes(row) + _ROW_BYTES, share)
-            return sealed
+                    shown.append(row)
+                place += 1
+                self.reached = max(self.reached, place)
+            if fresh and not self._full:
+                self._keep(fresh, share)
+        return shown
 
-    def _keep(self, row: Any, nbytes: int, share: Share) -> None:
-        # Who can do without memory leaves a fifth of it to those who cannot.
-        account = self._accounts[id(share)]
-        if nbytes + (self.nbytes + nbytes) // 4 > _free_bytes(share) or not account.try_settle(self.nbytes + nbytes):
-            self._full = True
+    def _keep(self, fresh: list[tuple[Any, int]], share: Share) -> None:
+        """Keeps the first of these elements, as many as fit."""
+        if not self._try_charge(sum(nbytes for _, nbytes in fresh), share):
+            half = len(fresh) // 2
+            self._full = not half
+            if half:
+                self._keep(fresh[:half], share)
+            if not self._full:
+                self._keep(fresh[half:], share)
             return
-        self._tail.append(row)
-        self._tail_bytes += nbytes
-        self.nbytes += nbytes
-        self.num_kept += 1
-        if len(self._tail) == _CHUNK:
-            self._close_chunk()
+        for row, nbytes in fresh:
+            self._tail.append(row)
+            self._tail_bytes += nbytes
+            self.nbytes += nbytes
+            self.num_kept += 1
+            if len(self._tail) == _CHUNK:
+                self._close_chunk()
+
+    def _try_charge(self, nbytes: int, share: Share) -> bool:
+        # Who can do without memory leaves a fifth of it to those who cannot.
+        after = self.nbytes + nbytes
+        return nbytes + after // 4 <= _free_bytes(share) and self._accounts[id(share)].try_settle(after)
 
     def _close_chunk(self) -> None:
         chunk, nbytes = Block.of_rows(self._tail, has_failures=False), self._tail_bytes
@@ -187,6 +203,7 @@ class CachedPass:
         with self._lock:
             account = self._accounts.setdefault(id(share), _Account(share))
             account.num_cursors += 1
+            self._full = False  # another run may have more room
             self.settle(share)
 
     def settle(self, share: Share) -> None:
@@ -275,13 +292,10 @@ class _CacheCursor(Cursor):
         return Block.of_rows(rows) if rows else None
 
     def _passed(self, kept: CachedPass, block: Block) -> list[Any]:
-        rows: list[Any] = []
-        for row in block.rows():
-            shown = kept.passed(self._place, self._number, row, self._context.share)
-            self._place += 1
-            self._number += int(type(row) is not Failed)
-            if shown is not _NOTHING:
-                rows.append(shown)
+        rows = kept.passed(self._place, self._number, block.rows(), self._context.share)
+        failed = sum(type(row) is Failed for row in block.rows()) if block.has_failures else 0
+        self._number += block.size - failed
+        self._place += block.size
         self._input_place = self._place
         return rows
 
@@ -327,24 +341,19 @@ class _CacheCursor(Cursor):
             self._input = None
 
 
-_NOTHING = object()
-
-
 def _free_bytes(share: Share) -> int:
     return max(0, share.floor_bytes - share.charged_bytes) + share._ledger.slack_bytes
 
 
-def _own_bytes(element: Any) -> int:
-    """Bytes that a detached element keeps alive: its read-only views are windows on arrays that live anyway."""
-    leaves = Structure.of(element).flatten(element)
-    return sum(leaf_bytes(leaf) for leaf in leaves if not (isinstance(leaf, np.ndarray) and leaf.base is not None))
-
-
-def _sealed(element: Any) -> Any:
-    """The element with arrays that nobody can change: they will be given again."""
+def _sealed(element: Any) -> tuple[Any, int]:
+    """The element with arrays that nobody can change, as they will be given again; and the bytes it keeps alive."""
     if type(element) is bytes or isinstance(element, np.generic):
-        return element
-    return Structure.of(element).map(_read_only, element)
+        return element, leaf_bytes(element)
+    structure = Structure.of(element)
+    leaves = structure.flatten(detach(element))
+    # What is a read-only view even now is a window on an array that lives anyway.
+    nbytes = sum(leaf_bytes(leaf) for leaf in leaves if not (isinstance(leaf, np.ndarray) and leaf.base is not None))
+    return structure.unflatten([_read_only(leaf) for leaf in leaves]), nbytes
 
 
 def _read_only(leaf: Any) -> Any:

@@ -11,12 +11,13 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
-from ..errors import BadArgument, BadType, PenstockError, StateError
+from ..errors import BadArgument, BadType, PenstockError, PlanError, StateError
 from ..plan.op import Context, Footprint, Op, argument
+from ..plan.seeds import drawn_seeds, reseeded
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
 from .calling import call, check_callable
 from .grouping import Group, Grouping, as_integer
-from .nested import drawn_seeds, reseeded
+from .stacking import unlike
 
 __all__ = ["GroupByWindow"]
 
@@ -119,7 +120,7 @@ class _GroupByWindowCursor(Cursor):
         """Opens the dataset that a window is reduced to; a window of which none can be made is dropped."""
         self._group = group
         try:
-            dataset = self._reduce(np.int64(group.key), self._context.dataset_of(group.rows))
+            dataset = self._reduce(np.int64(group.key), self._window(group.rows))
             if not is_dataset(dataset):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
             if seeds:
@@ -133,6 +134,12 @@ class _GroupByWindowCursor(Cursor):
             failed = Failed(self._context.noted(error, None))
         self._leave()
         return failed
+
+    def _window(self, rows: list[Any]) -> Any:
+        try:
+            return self._context.dataset_of(rows)
+        except PlanError:
+            raise unlike(rows) from None
 
     def _leave(self) -> None:
         if self._inner is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
@@ -10,40 +9,21 @@ from typing import Any
 from ..block import Block
 from ..cursor import Cursor, Feed, State, expect_list
 from ..element import Failed, is_dataset
-from ..errors import BadType, PenstockError, StateError
+from ..errors import BadType, OverBudget, PenstockError, StateError
 from ..memory.ledger import Lease
 from ..options import AUTOTUNE
 from ..order import hash64
-from ..plan.node import Node
 from ..plan.op import Context
+from ..plan.seeds import drawn_seeds, reseeded
 from .calling import call
 
-__all__ = ["CycleCursor", "drawn_seeds", "reseeded"]
+__all__ = ["CycleCursor"]
 
 # A turn of at least this many elements is passed on as one block; shorter ones are gathered.
 _WHOLE_TURN = 16
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
 _MOST_THREADS = 16
-
-
-def _is_unseeded(node: Node) -> bool:
-    return hasattr(node.op, "drawn") and getattr(node.op, "seed", None) is None
-
-
-def drawn_seeds(node: Node) -> list[int]:
-    """The seeds that were drawn for operators which the user gave none."""
-    return [node.op.drawn for node in node.walk() if _is_unseeded(node)]  # type: ignore[attr-defined]
-
-
-def reseeded(node: Node, seeds: list[int]) -> Node:
-    """The plan with seeds that were drawn for it before."""
-    left = iter(seeds)
-
-    def seed(node: Node) -> Node:
-        return node.with_op(dataclasses.replace(node.op, drawn=next(left))) if _is_unseeded(node) else node  # type: ignore[type-var]
-
-    return node.transform(seed) if len(drawn_seeds(node)) == len(seeds) else node
 
 
 def _seeded(dataset: Any, *key: int) -> Any:
@@ -192,6 +172,8 @@ class CycleCursor(Cursor):
         place, self._place = self._place, self._place + 1
         try:
             slot = self._open(block, place, before)
+        except OverBudget:
+            raise  # no fault of the element's, which must not be dropped as if it were
         except PenstockError as error:
             return Failed(self._context.located(error))
         except Exception as error:

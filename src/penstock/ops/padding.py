@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..block import Allocate, Block, concat_blocks, stack_leaves
-from ..element import Structure, as_leaf, dtype_of, is_dataset, shape_of, string
+from ..element import Structure, as_leaf, dtype_of, shape_of, string
 from ..errors import BadArgument, BadType, SpecMismatch
 from ..spec import (
     UNSEEN,
@@ -133,24 +133,22 @@ class Padder:
         return value
 
     def _padded(self, i: int, leaves: Sequence[Any], allocate: Allocate) -> np.ndarray:
-        first = leaves[0]
-        if first is None or is_dataset(first) or (dtype_of(first) == string and type(first) not in (bytes, np.ndarray)):
-            raise BadType(f"expected arrays or scalars, got {type(first).__name__} for component {i}")
-        dtype = dtype_of(first)
-        value = self._value(i, dtype)
-        shapes = [shape_of(leaf) for leaf in leaves]
+        dtype = dtype_of(leaves[0])
         for k, leaf in enumerate(leaves):
+            if not isinstance(leaf, (np.ndarray, np.generic, bytes)):
+                raise BadType(f"component {i}: expected arrays or scalars, got {type(leaf).__name__}")
             if dtype_of(leaf) != dtype:
                 raise SpecMismatch(
                     f"component {i}: expected equal dtypes, got {dtype} for element 0 of the batch and "
                     f"{dtype_of(leaf)} for element {k}"
                 )
+        value = self._value(i, dtype)
+        shapes = [shape_of(leaf) for leaf in leaves]
         target = self._target(i, shapes)
         if all(shape == target for shape in shapes):
             stacked = stack_leaves(leaves, allocate)
-            if stacked is not None:
-                return stacked
-            raise BadType(f"expected arrays or scalars, got {type(first).__name__} for component {i}")
+            assert stacked is not None, "leaves of equal dtype and shape can be stacked"
+            return stacked
         out = allocate((len(leaves), *target), dtype)
         if len(target) == 1:
             for row, leaf in zip(out, leaves, strict=True):

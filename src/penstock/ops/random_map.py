@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 import threading
 from collections.abc import Callable, Sequence
 from sys import getrefcount
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
-from ..order import hash64
+from ..order import draw_seed, hash64
 from ..plan.op import Context, ElementFunction, Op, argument
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
@@ -52,9 +51,7 @@ class RandomMap(Op):
     deterministic: bool | None = None
     into_slot: bool = dataclasses.field(default=False, kw_only=True, repr=False)
     by_number: bool = dataclasses.field(default=False, kw_only=True, repr=False)
-    drawn: int = dataclasses.field(
-        default_factory=lambda: secrets.randbits(63), kw_only=True, compare=False, repr=False
-    )
+    drawn: int = dataclasses.field(default_factory=draw_seed, kw_only=True, compare=False, repr=False)
 
     spec_is_hidden = True
     internal = ("into_slot", "by_number")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, as_leaf
 from ..errors import BadArgument, BadType, OutOfRange, PenstockError
-from ..order import hash64
+from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
 from .calling import call, check_callable
@@ -55,7 +54,7 @@ class RejectionResample(Op):
     target_dist: tuple[float, ...]
     initial_dist: tuple[float, ...] | None = None
     seed: int | None = None
-    drawn: int = dataclasses.field(default_factory=lambda: secrets.randbits(63), compare=False, repr=False)
+    drawn: int = dataclasses.field(default_factory=draw_seed, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_callable("class_func", self.class_func)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, OutOfRange, SpecMismatch
-from ..order import hash64
+from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, Spec, TensorSpec, describe, spec_of
 from .choosing import Choices, ChoosingCursor, Selector, WeightedSelector, chosen_spec, dataset_list
@@ -48,7 +47,7 @@ class SampleFromDatasets(Op):
     stop_on_empty_dataset: bool = False
     rerandomize_each_iteration: bool | None = None
     weights_from_input: bool = dataclasses.field(default=False, kw_only=True)
-    drawn: int = dataclasses.field(default_factory=lambda: secrets.randbits(63), compare=False, repr=False)
+    drawn: int = dataclasses.field(default_factory=draw_seed, compare=False, repr=False)
 
     @classmethod
     def of(

@@ -88,11 +88,11 @@ class _ScanCursor(UnaryCursor):
         nbytes = nbytes_of(value)
         if nbytes > self._held_bytes:
             self._context.share.charge(nbytes - self._held_bytes)
-        else:
+        elif nbytes < self._held_bytes:
             self._context.share.discharge(self._held_bytes - nbytes)
         self._held_bytes = nbytes
         # Read-only: what was given for an element may be the state itself, and must not change with the next one.
-        self._value = self._structure.map(_sealed, detach(value))
+        self._value = value if isinstance(value, np.generic) else self._structure.map(_sealed, detach(value))
         self._packed: list[Any] | None = None
 
     def pull(self, n: int) -> Block | None:
@@ -118,15 +118,18 @@ class _ScanCursor(UnaryCursor):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise BadType(f"scan_func: expected a pair of state and result, got {type(pair).__name__} {pair!r:.60}")
         value, result = normalize(pair[0]), normalize(pair[1])
-        if not Structure.of(result).num_leaves:
+        if type(result) in (tuple, dict) and not Structure.of(result).num_leaves:
             raise BadType("scan_func: expected a result with at least one component, got none")
-        leaves = self._structure.flatten(value)
-        if [dtype_of(leaf) for leaf in leaves] != self._dtypes:
+        if type(value) is not type(self._value) or not isinstance(value, np.generic):
+            self._check(value)
+        return value, result
+
+    def _check(self, value: Any) -> None:
+        if [dtype_of(leaf) for leaf in self._structure.flatten(value)] != self._dtypes:
             raise SpecMismatch(
                 f"scan_func: expected a state like {describe(spec_of(self._value))}, got {describe(spec_of(value))}: "
                 "dtypes must stay as they are"
             )
-        return value, result
 
     def state(self) -> State:
         if self._packed is None:

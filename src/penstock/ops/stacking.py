@@ -16,7 +16,7 @@ import numpy as np
 from ..block import Allocate, stack_leaves
 from ..element import Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, SpecMismatch
-from ..spec import UNSEEN, DatasetSpec, NoneSpec, RaggedSpec, TensorSpec, describe, spec_leaves, spec_of
+from ..spec import UNSEEN, DatasetSpec, NoneSpec, RaggedSpec, TensorSpec, describe, merge, spec_leaves, spec_of
 
 __all__ = [
     "batched_spec",
@@ -30,6 +30,7 @@ __all__ = [
     "split_rows",
     "stack",
     "unbatched_spec",
+    "unlike",
 ]
 
 
@@ -67,6 +68,17 @@ def _unequal(leaves: Sequence[Any]) -> SpecMismatch:
                 f"{describe(spec_of(leaf))} for element {i}"
             )
     return SpecMismatch(f"elements of {describe(first)} cannot be stacked")
+
+
+def unlike(rows: Sequence[Any]) -> SpecMismatch:
+    """What is wrong with elements that cannot be in one dataset: structures or dtypes that differ."""
+    first = spec_of(rows[0])
+    for i, row in enumerate(rows):
+        try:
+            merge(first, spec_of(row))
+        except SpecMismatch as error:
+            return SpecMismatch(f"elements 0 and {i} of one window differ: {error}")
+    return SpecMismatch("the elements of one window differ")
 
 
 def _with_leading_axis(leaf: Sparse) -> Sparse:

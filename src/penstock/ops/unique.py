@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,23 +72,28 @@ class _UniqueCursor(UnaryCursor):
             block = self.input.pull(n)
             if block is None:
                 return None
-            rows = [row for row in map(self._judged, block.rows()) if row is not _SEEN]
-            self._read += block.size
+            rows = self._new_rows(block)
             if rows:
                 return Block.of_rows(rows)
 
-    def _judged(self, row: Any) -> Any:
-        """The element if it is new, a failure if it cannot be told, else `_SEEN`."""
-        if type(row) is Failed:
-            return row
-        try:
-            key = self._key(row)
-        except PenstockError as error:
-            return Failed(self._context.located(error))
-        if key in self._keys:
-            return _SEEN
-        self._remember(key)
-        return row
+    def _new_rows(self, block: Block) -> list[Any]:
+        """The elements that did not come before, and the failures."""
+        rows: list[Any] = []
+        fresh: dict[Key, None] = {}
+        for row in block.rows():
+            if type(row) is not Failed:
+                try:
+                    key = self._key(row)
+                except PenstockError as error:
+                    row = Failed(self._context.located(error))
+                else:
+                    if key in self._keys or key in fresh:
+                        continue
+                    fresh[key] = None
+            rows.append(row)
+        self._remember(fresh)
+        self._read += block.size
+        return rows
 
     def _key(self, row: Any) -> Key:
         if type(row) is bytes and len(row) <= _LONGEST_KEY:
@@ -103,13 +108,13 @@ class _UniqueCursor(UnaryCursor):
         text = b"".join(parts)
         return text if len(text) <= _LONGEST_KEY else hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
 
-    def _remember(self, key: Key) -> None:
-        nbytes = sys.getsizeof(key) + _ENTRY_BYTES
+    def _remember(self, keys: Iterable[Key]) -> None:
+        nbytes = sum(sys.getsizeof(key) + _ENTRY_BYTES for key in keys)
         self._context.share.charge(nbytes)
         self._held_bytes += nbytes
-        self._keys.add(key)
+        self._keys.update(keys)
         if len(self._keys) <= _SAVED_KEYS:
-            self._few.append(key if isinstance(key, int) else key.hex())
+            self._few += [key if isinstance(key, int) else key.hex() for key in keys]
 
     def state(self) -> State:
         if len(self._keys) <= _SAVED_KEYS:
@@ -119,26 +124,20 @@ class _UniqueCursor(UnaryCursor):
     def restore(self, state: State) -> None:
         read, few, below = expect_list(state, 3)
         if few is not None:
-            for key in few:
-                self._remember(key if isinstance(key, int) else bytes.fromhex(key))
+            self._remember([key if isinstance(key, int) else bytes.fromhex(key) for key in few])
             self.input.restore(below)
             self._read = read
         while self._read < read:
             block = self.input.pull(min(read - self._read, 1024))
             if block is None:
                 raise StateError(f"the saved position is after {read} elements, and there are only {self._read}")
-            for row in block.rows():
-                self._judged(row)
-            self._read += block.size
+            self._new_rows(block)
 
     def close(self) -> None:
         self._keys.clear()
         self._context.share.discharge(self._held_bytes)
         self._held_bytes = 0
         self.input.close()
-
-
-_SEEN = object()
 
 
 def _describe_leaf(leaf: Any, parts: list[bytes]) -> None:

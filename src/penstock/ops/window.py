@@ -15,6 +15,7 @@ from ..element import Failed, Structure
 from ..errors import PlanError
 from ..plan.op import Context, Footprint, Op, argument
 from ..spec import DatasetSpec, Spec, element_bytes, map_specs
+from .stacking import unlike
 from .tape import Tape
 
 __all__ = ["Window"]
@@ -154,8 +155,8 @@ class _WindowCursor(Cursor):
                 return self._context.dataset_of(rows)
             by_leaf = zip(*[structure.flatten(row) for row in rows], strict=True)
             return structure.unflatten([self._context.dataset_of(list(leaves)) for leaves in by_leaf])
-        except PlanError as error:
-            return Failed(self._context.located(error))
+        except PlanError:
+            return Failed(self._context.located(unlike(rows)))
 
     def _move_on(self) -> None:
         for _ in range(min(self._shift, len(self._buffer))):

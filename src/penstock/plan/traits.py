@@ -25,7 +25,7 @@ class Traits:
         keyed: What it gives depends on the element and its place in the input (`random_map`, `enumerate`): order may
             move past it if places are numbered below.
         moves_below_map: An order operator that gives the same result below a pure one-to-one operator as above it.
-        by_place: An order operator whose result depends on how many elements came before, so that it must stay above one
+        by_place: An order operator whose result depends on how many elements came before, so that it stays above one
             that goes by successes.
         live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
         num_parallel_calls: Threads asked for; 0 for none.

@@ -83,7 +83,7 @@ class Threads:
 class Ready:
     """A block that waits for the consumer."""
 
-    __slots__ = ("before", "block", "error", "lease", "offset", "place", "size")
+    __slots__ = ("before", "block", "error", "lease", "lost_before", "num_lost", "offset", "place", "size")
 
     def __init__(self, before: State, place: int, lease: Lease) -> None:
         self.before = before
@@ -93,6 +93,8 @@ class Ready:
         self.error: BaseException | None = None
         self.size = 0
         self.offset = 0
+        self.lost_before = 0  # failures that the input had heard of at that position
+        self.num_lost: int | None = None  # failures in this block that the input has heard of
 
     @property
     def done(self) -> bool:

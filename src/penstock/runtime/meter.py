@@ -40,7 +40,7 @@ class Meter:
 
 
 class MeteredCursor(Cursor):
-    """Counts what passes. `consumer` is the meter of the stage that pulls; a thread of its own pulls in no one's time."""
+    """Counts what passes. `consumer` is the meter of the stage that pulls, in its own time or by a thread."""
 
     __slots__ = ("_consumer", "_cursor", "_in_its_time", "_meter")
 

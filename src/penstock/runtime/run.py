@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -10,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..cursor import Cursor, State, expect_list
+from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
 from ..memory.ledger import Ledger
 from ..plan.node import Node
+from ..plan.seeds import drawn_seeds, reseeded
 from .lower import Stages
 
 __all__ = ["Run"]
@@ -126,7 +126,7 @@ class Run:
             "plan": _fingerprint(self._written),
             "optimized": self._optimize is not None,
             "epoch": self.epoch,
-            "seeds": [node.op.drawn for node in self._written.walk() if _is_unseeded(node)],  # type: ignore[attr-defined]
+            "seeds": drawn_seeds(self._written),
             "position": self._position() if self._closer.alive else self._last_position,
         }
 
@@ -141,12 +141,7 @@ class Run:
         self.close()
         self.epoch = state["epoch"]
         self._on_epoch(self.epoch)
-        seeds = iter(state["seeds"])
-
-        def reseeded(node: Node) -> Node:
-            return node.with_op(dataclasses.replace(node.op, drawn=next(seeds))) if _is_unseeded(node) else node  # type: ignore[type-var]
-
-        self._written = self._written.transform(reseeded)
+        self._written = reseeded(self._written, state["seeds"])
         self._open(self._written)
         if state["position"] == "end":
             self._finished = True
@@ -154,7 +149,7 @@ class Run:
         below, offset = expect_list(state["position"], 2)
         try:
             self._root.restore(below)
-            self._root.skip(offset)
+            replay(self._root, offset)
         except (TypeError, ValueError, KeyError, IndexError) as error:
             if isinstance(error, PenstockError):
                 raise
@@ -204,17 +199,13 @@ def _close(root: Cursor, stages: Stages) -> None:
     stages.arena.close()
 
 
-def _is_unseeded(node: Node) -> bool:
-    return hasattr(node.op, "drawn") and node.op.seed is None  # type: ignore[attr-defined]
-
-
 def _fingerprint(node: Node) -> list[str]:
     """The operators of a plan, one text each: enough to tell which one changed."""
     return [node.op.describe() for node in node.walk()]
 
 
 def _check_state(state: Any, written: Node, optimized: bool) -> None:
-    if not isinstance(state, dict) or state.get("version") != 1 or not _STATE_FIELDS <= state.keys():
+    if not isinstance(state, dict) or state.get("version") != 1 or not state.keys() >= _STATE_FIELDS:
         raise StateError(f"expected what state_dict() returned, got {state!r:.80}")
     was, now = state["plan"], _fingerprint(written)
     for i, (a, b) in enumerate(zip(was, now, strict=False)):

@@ -50,6 +50,7 @@ add(
     threads=True,
     exact=False,
     seeded=False,
+    ordered=False,
 )
 add("no rows", lambda L: L.Dataset.range(0).interleave(lambda x: tens(L, x), cycle_length=2))
 add("all empty", lambda L: L.Dataset.range(5).interleave(lambda x: L.Dataset.range(0), cycle_length=2))

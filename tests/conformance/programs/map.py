@@ -84,6 +84,7 @@ add(
     threads=True,
     exact=False,
     seeded=False,
+    ordered=False,
 )
 add("parallel, no rows", lambda L: L.Dataset.range(0).map(lambda x: x, num_parallel_calls=2), threads=True)
 add(

@@ -53,6 +53,10 @@ for size in (2, 4, 100):
         f"flat_map, shuffle({size})",
         lambda L, s=size: L.Dataset.range(5).flat_map(lambda x: L.Dataset.range(x)).shuffle(s, seed=2),
     )
+add("enumerate, shuffle()", lambda L: L.Dataset.range(9).enumerate().shuffle(seed=5))
+add("enumerate, shuffle, shuffle()", lambda L: L.Dataset.range(9).enumerate().shuffle(2, seed=2).shuffle(seed=5))
+add("shuffle, enumerate, shuffle", lambda L: L.Dataset.range(9).shuffle(4, seed=2).enumerate().shuffle(3, seed=5))
+add("enumerate, shuffle, shard", lambda L: L.Dataset.range(9).enumerate().shuffle(4, seed=2).shard(2, 1))
 add("random_map", lambda L: L.Dataset.range(8).random_map(jitter, seed=3))
 add("random_map, tuples", lambda L: rows(L).random_map(lambda x, y, rng: (x * rng.random(), y), seed=3))
 add("random_map, shuffle", lambda L: L.Dataset.range(8).random_map(jitter, seed=3).shuffle(4, seed=1))

@@ -31,7 +31,9 @@ class Program:
     exact: bool = True
     """Same order as tf.data. False for random order, which is compared as a multiset."""
     seeded: bool = True
-    """The same in every run. False without a seed, and where `deterministic=False` gives up order."""
+    """The same in every run."""
+    ordered: bool = True
+    """False where `deterministic=False` gives up order."""
     threads: bool = False
     """Runs threads in penstock."""
     value: bool = False

@@ -143,12 +143,9 @@ def test_parts_of_an_element_come_first() -> None:
 
 
 def test_errors_are_noted_and_stay_in_their_places() -> None:
-    bad = Dataset.range(5).random_map(lambda x, rng: 1 // (x - 2) + rng.integers(3), seed=1)
+    bad = Dataset.range(5).random_map(lambda x, rng: 1 // (int(x) - 2) + rng.integers(3), seed=1)
     check_op(bad)
-    with (
-        np.errstate(divide="raise"),
-        pytest.raises(FloatingPointError) as caught,
-    ):
+    with pytest.raises(ZeroDivisionError) as caught:
         list(bad)
     assert "random_map" in caught.value.__notes__[0]
 

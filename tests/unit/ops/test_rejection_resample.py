@@ -10,7 +10,6 @@ from penstock.errors import BadArgument, BadType, OutOfRange
 from penstock.testing import check_op, elements_of
 
 Dataset = ps.Dataset
-RARE = np.int64(1)
 
 
 def one_in_four(x: Any) -> Any:
@@ -69,10 +68,10 @@ def test_cardinality() -> None:
 @pytest.mark.parametrize("initial", [[0.75, 0.25], None])
 @pytest.mark.parametrize("target", [[0.5, 0.5], [0.0, 1.0], [0.75, 0.25]])
 def test_laws(target: Any, initial: Any) -> None:
-    check_op(Dataset.range(90).rejection_resample(one_in_four, target, initial, seed=2), most=60)
-    check_op(Dataset.range(20).rejection_resample(one_in_four, target, initial))
-    bad = Dataset.range(40).map(lambda x: x // int(x % 9 != 7))
-    check_op(bad.rejection_resample(one_in_four, target, initial, seed=2))
+    check_op(Dataset.range(70).rejection_resample(one_in_four, target, initial, seed=2), most=40)
+    check_op(Dataset.range(6).rejection_resample(one_in_four, target, initial))
+    bad = Dataset.range(40).map(lambda x: x if x % 9 != 7 else int("seven"))
+    check_op(bad.rejection_resample(one_in_four, target, initial, seed=2), most=20)
     check_op(Dataset.range(0).rejection_resample(one_in_four, target, initial, seed=2))
 
 

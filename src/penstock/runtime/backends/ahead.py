@@ -6,7 +6,7 @@ from collections import deque
 from time import perf_counter_ns
 
 from ...block import Block
-from ...cursor import Cursor, State, expect_list
+from ...cursor import Cursor, State, expect_list, replay
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
 from ...options import AUTOTUNE
@@ -51,17 +51,19 @@ class AheadCursor(Cursor):
                     if lease is not None:
                         lease.release()
                     return
-                self._pulling = self._input.state()
+                item = Ready(None, 0, lease)
+                self._begin(item)
                 demand = min(self._demand, self._capacity)
-            item = Ready(self._pulling, 0, lease)
-            self._make(item, demand)
+            if not item.done:
+                self._make(item, demand)
             with changed:
                 self._pulling = _NOT_PULLING
                 if item.done:
                     self._ready.append(item)
                 else:
                     lease.release()
-                    self._ended = True
+                # Not before the item is there: the consumer would take an error for the end.
+                self._ended = item.block is None
                 changed.notify_all()
                 if self._ended:
                     return
@@ -72,6 +74,12 @@ class AheadCursor(Cursor):
             return None
         return self._admission.try_admit(len(self._ready))
 
+    def _begin(self, item: Ready) -> None:
+        try:
+            item.before = self._pulling = self._input.state()
+        except BaseException as error:
+            item.error = error
+
     def _make(self, item: Ready, demand: int) -> None:
         try:
             item.block = self._input.pull(demand)
@@ -80,7 +88,6 @@ class AheadCursor(Cursor):
                 self._admission.settle(item.lease, item.block)
         except BaseException as error:
             item.error, item.block = error, None
-            self._ended = True
 
     def pull(self, n: int) -> Block | None:
         changed = self._threads.changed
@@ -125,7 +132,7 @@ class AheadCursor(Cursor):
     def restore(self, state: State) -> None:
         before, offset = expect_list(state, 2)
         self._input.restore(before)
-        self._input.skip(offset)
+        replay(self._input, offset)
 
     def skip(self, n: int) -> int:
         return super().skip(n) if self._threads.count else self._input.skip(n)

@@ -10,6 +10,7 @@ from time import perf_counter_ns
 
 from ...block import Block
 from ...cursor import Cursor, State, expect_list
+from ...errors import StateError
 from ...memory.arena import Arena
 from ...memory.ledger import Share
 from ...plan.op import ElementFunction
@@ -54,6 +55,9 @@ class ParallelCursor(Cursor):
         self._demand = 1
         self._element_ns = 0
         self._ended = False
+        # Failures that the input has heard of; of these, those in pieces delivered whole, or found further up.
+        self._num_lost = 0
+        self._num_lost_delivered = 0
         # Held while pulling, so that tickets are given in the order of the input; taken before `changed`, never after.
         self._pulling = threading.Lock()
         self._threads = Threads("map")
@@ -89,6 +93,7 @@ class ParallelCursor(Cursor):
                     changed.wait(0.02)  # until the consumer has taken something, or memory came free elsewhere
                 return None
         ticket = Ready(self._input.state(), self._place, lease)
+        ticket.lost_before = self._num_lost
         try:
             block = self._input.pull(self._piece())
         except BaseException as error:
@@ -115,29 +120,32 @@ class ParallelCursor(Cursor):
 
     def _call(self, ticket: Ready, block: Block) -> None:
         start = perf_counter_ns()
-        result, error = None, None
+        result, error, num_lost = None, None, 0
         try:
-            result = self._applied(block, ticket.place)
+            result, num_lost = self._applied(block, ticket.place)
             self._admission.settle(ticket.lease, result)
         except BaseException as raised:
             result, error = None, raised
         elapsed = perf_counter_ns() - start
         with self._threads.changed:
-            ticket.block, ticket.error = result, error
+            ticket.block, ticket.error, ticket.num_lost = result, error, num_lost
             self._element_ns = (self._element_ns * 3 + elapsed // block.size) // 4 or 1
             self._meter.worker_ns += elapsed
             self._tuner.finished(block.size)
             self._threads.changed.notify_all()
 
-    def _applied(self, block: Block, place: int) -> Block:
+    def _applied(self, block: Block, place: int) -> tuple[Block, int]:
+        """What the function makes of a block, and how many elements failed in it."""
         result = self._function(block, place)
-        if result.has_failures:
+        num_lost = count_failures(result) - count_failures(block) if result.has_failures else 0
+        if num_lost:
             with self._pulling, self._threads.changed:
-                self._lost(count_failures(result) - count_failures(block))
-        return result
+                self._lost(num_lost)
+        return result, num_lost
 
     def _lost(self, n: int) -> None:
         self._input.lost(n)
+        self._num_lost += n
         self._ended = False  # an elastic take below may have made room
         self._threads.changed.notify_all()
 
@@ -176,6 +184,7 @@ class ParallelCursor(Cursor):
         if ticket.empty:
             self._tickets.remove(ticket)
             ticket.lease.release()
+            self._num_lost_delivered += ticket.num_lost or 0
         self._threads.changed.notify_all()
         return block
 
@@ -187,8 +196,9 @@ class ParallelCursor(Cursor):
         if block is None:
             return None
         start = perf_counter_ns()
-        result = self._applied(block, self._place)
+        result, num_lost = self._applied(block, self._place)
         elapsed = perf_counter_ns() - start
+        self._num_lost_delivered += num_lost
         self._place += block.size
         self._element_ns = elapsed // block.size or 1
         self._tuner.called_inline(block.size, elapsed)
@@ -197,6 +207,7 @@ class ParallelCursor(Cursor):
     def lost(self, n: int) -> None:
         with self._pulling, self._threads.changed:
             self._lost(n)
+            self._num_lost_delivered += n
 
     def skip(self, n: int) -> int:
         if self._threads.count or self._tickets:
@@ -208,40 +219,51 @@ class ParallelCursor(Cursor):
     # --- position ---
 
     def state(self) -> State:
-        """[next input position, its place, pieces begun and not delivered yet].
+        """[input position, its place, elements delivered after it, failures it had not heard of, pieces to make again].
 
         Ordered, the first undelivered piece says all: what follows it is pulled again.
         """
         with self._threads.changed:
             if self._ordered and self._tickets:
-                first = self._tickets[0]
-                return [first.before, first.place, [], first.offset]
+                return self._state_at(self._tickets[0])
         with self._pulling, self._threads.changed:
             if self._ordered and self._tickets:  # begun while we waited for the lock
-                return [self._tickets[0].before, self._tickets[0].place, [], 0]
-            waiting = [[t.before, t.place, t.size, t.offset] for t in self._tickets]
-            return [self._input.state(), self._place, waiting, 0]
+                return self._state_at(self._tickets[0])
+            waiting = [[t.before, t.place, t.size, t.offset, int(t.num_lost is None)] for t in self._tickets]
+            return [self._input.state(), self._place, 0, 0, waiting]
+
+    def _state_at(self, ticket: Ready) -> State:
+        return [ticket.before, ticket.place, ticket.offset, self._num_lost_delivered - ticket.lost_before, []]
 
     def restore(self, state: State) -> None:
-        before, place, waiting, offset = expect_list(state, 4)
-        for piece in waiting:
-            self._redo(*expect_list(piece, 4))
+        before, place, offset, num_lost, waiting = expect_list(state, 5)
         self._input.restore(before)
-        self._place = place + self._input.skip(offset)
+        self._place = place
+        if num_lost:
+            self.lost(num_lost)
+        while offset:  # these were delivered: only what their failures told the input counts
+            block = self._input.pull(offset)
+            if block is None:
+                raise StateError(f"the input ends {offset} elements before the saved position")
+            self._num_lost_delivered += self._applied(block, self._place)[1]
+            self._place += block.size
+            offset -= block.size
+        for piece in waiting:
+            self._redo(*expect_list(piece, 5))
 
-    def _redo(self, before: State, place: int, size: int, offset: int) -> None:
-        """Makes a piece again that was begun but not delivered."""
+    def _redo(self, before: State, place: int, size: int, offset: int, untold: int) -> None:
+        """Makes a piece again that was begun but not delivered; `untold`: the input has not heard of its failures."""
         input = self._open_input()
         input.restore(before)
-        input.skip(offset)
-        place, left = place + offset, size - offset
+        place, left = place + input.skip(offset), size - offset
         while left:
-            here = input.state()
+            ticket = Ready(input.state(), place, self._share.acquire(0))
             block = input.pull(left)
             if block is None:
-                break
-            ticket = Ready(here, place, self._share.acquire(0))
-            ticket.size, ticket.block = block.size, self._function(block, place)
+                raise StateError(f"the input ends {left} elements before the saved position")
+            ticket.size, ticket.block, ticket.num_lost = block.size, self._function(block, place), 0
+            if untold:
+                self.lost(count_failures(ticket.block) - count_failures(block))
             self._tickets.append(ticket)
             place, left = place + block.size, left - block.size
         input.close()

@@ -1,0 +1,32 @@
+"""Seeds that nobody chose: operators without a seed draw one when they are made, and a saved position carries it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..errors import StateError
+from .node import Node
+
+__all__ = ["drawn_seeds", "reseeded"]
+
+
+def _is_unseeded(node: Node) -> bool:
+    return hasattr(node.op, "drawn") and getattr(node.op, "seed", None) is None
+
+
+def drawn_seeds(node: Node) -> list[int]:
+    """The seeds that were drawn for operators which the user gave none, in the order of the plan."""
+    return [node.op.drawn for node in node.walk() if _is_unseeded(node)]  # type: ignore[attr-defined]
+
+
+def reseeded(node: Node, seeds: list[int]) -> Node:
+    """The plan with seeds that were drawn for it before."""
+    expected = len(drawn_seeds(node))
+    if len(seeds) != expected:
+        raise StateError(f"the saved position has {len(seeds)} drawn seeds, and this pipeline needs {expected}")
+    left = iter(seeds)
+
+    def seed(node: Node) -> Node:
+        return node.with_op(dataclasses.replace(node.op, drawn=next(left))) if _is_unseeded(node) else node  # type: ignore[type-var]
+
+    return node.transform(seed)

@@ -1,0 +1,90 @@
+"""unbatch: the rows of batches."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import SpecMismatch
+from penstock.testing import check_op
+
+from ..fakes import all_with_errors
+
+Dataset = ps.Dataset
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+def test_the_inverse_of_batch() -> None:
+    assert [int(x) for x in Dataset.range(7).batch(3).unbatch()] == list(range(7))
+    nested = {"a": np.arange(5), "b": (np.arange(10.0).reshape(5, 2), np.array([b"v", b"", b"x", b"y", b"z"], object))}
+    rows = list(Dataset.from_tensor_slices(nested).batch(2).unbatch())
+    assert [int(row["a"]) for row in rows] == list(range(5))
+    assert rows[4]["b"][0].tolist() == [8.0, 9.0]
+    assert [row["b"][1] for row in rows] == [b"v", b"", b"x", b"y", b"z"]
+    points = list(Dataset.from_tensor_slices(Point(np.arange(3), np.arange(3))).batch(2).unbatch())
+    assert points[2] == Point(2, 2)
+
+
+def test_batches_of_any_size_and_empty_ones() -> None:
+    assert [int(x) for x in Dataset.range(4).map(lambda n: np.full(n, n)).unbatch()] == [1, 2, 2, 3, 3, 3]
+    assert list(Dataset.from_tensors(np.zeros((0, 2))).repeat(3).unbatch()) == []
+
+
+def test_an_inner_dimension_of_nothing() -> None:
+    assert [row.shape for row in Dataset.from_tensors(np.zeros((3, 0))).unbatch()] == [(0,)] * 3
+
+
+def test_ragged_sparse_and_none() -> None:
+    rows = Dataset.range(4).map(lambda n: np.full(n, n))
+    assert [row.tolist() for row in rows.ragged_batch(3).unbatch()] == [[], [1], [2, 2], [3, 3, 3]]
+    deep = Dataset.range(3).map(lambda n: np.full((n, n), n)).ragged_batch(3).unbatch()
+    assert [row.to_list() for row in deep] == [[], [[1]], [[2, 2], [2, 2]]]
+    sparse = list(rows.sparse_batch(2, [3]).unbatch())
+    assert [row.to_dense().tolist() for row in sparse] == [[0, 0, 0], [1, 0, 0], [2, 2, 0], [3, 3, 3]]
+    assert sparse[2].indices.tolist() == [[0], [1]]
+    assert list(Dataset.range(2).batch(2).map(lambda b: (b, None)).unbatch()) == [(0, None), (1, None)]
+
+
+def test_spec_and_cardinality() -> None:
+    slices = Dataset.from_tensor_slices(np.zeros((3, 2, 4), np.float32))
+    assert slices.unbatch().element_spec == ps.TensorSpec((4,), np.float32)
+    assert slices.unbatch().cardinality() == 6
+    assert slices.repeat().unbatch().cardinality() == ps.INFINITE
+    assert Dataset.range(7).batch(3).unbatch().cardinality() == ps.UNKNOWN
+    assert Dataset.range(7).batch(3, drop_remainder=True).unbatch().cardinality() == 6
+
+
+def test_what_is_no_batch() -> None:
+    with pytest.raises(SpecMismatch, match=r"^unbatch at test_unbatch.py:\d+: expected batches, got a scalar"):
+        Dataset.range(3).unbatch()
+    with pytest.raises(SpecMismatch, match="equal leading dimensions, got 2, 3"):
+        Dataset.from_tensors((np.zeros(2), np.zeros(3))).unbatch()
+    with pytest.raises(TypeError, match="use flat_map"):
+        Dataset.range(3).window(2).unbatch()
+
+
+def test_errors_in_place() -> None:
+    rows = Dataset.range(4).map(lambda n: (np.full(n, n), np.full(2 if n < 3 else 3, -n)))
+    found = all_with_errors(rows.unbatch().run())
+    assert [isinstance(x, SpecMismatch) for x in found] == [True, True, *[False] * 5]
+    assert [int(x[0]) for x in found[2:]] == [2, 2, 3, 3, 3]
+    scalars = all_with_errors(Dataset.range(2).map(lambda n: n).unbatch().run())
+    assert [isinstance(x, SpecMismatch) for x in scalars] == [True, True]
+
+
+def test_rows_are_views_and_only_one_batch_is_held() -> None:
+    batches = Dataset.range(5).map(lambda n: np.full((10, 1000), n, np.int8))
+    with batches.unbatch().run(memory=25_000) as run:
+        assert [int(row[0]) for row in run] == [n for n in range(5) for _ in range(10)]
+        assert 10_000 <= run.ledger.peak_bytes <= 20_000
+
+
+def test_laws() -> None:
+    check_op(Dataset.range(8).batch(3).unbatch().batch(2))
+    check_op(Dataset.range(7).map(lambda n: np.full(12 // (5 - n) % 5, n)).unbatch())
+    check_op(Dataset.range(5).map(lambda n: np.full(n, n)).ragged_batch(3).unbatch())
