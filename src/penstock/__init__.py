@@ -6,8 +6,6 @@
 10
 """
 
-from __future__ import annotations
-
 from . import errors
 from .dataset import Dataset
 from .element import Ragged, Sparse, string

@@ -131,7 +131,7 @@ def concat_blocks(blocks: list[Block], allocate: Allocate) -> Block | None:
     """Blocks joined as columns, or None where elements differ in structure, dtype or shape."""
     if len(blocks) == 1 and blocks[0].columns is not None:
         return blocks[0]
-    if all(block.columns is not None and block.structure == blocks[0].structure for block in blocks):
+    if all(block.columns is not None and block.structure.same_layout(blocks[0].structure) for block in blocks):
         return _concat_columns(blocks, allocate)
     rows = [row for block in blocks for row in block.rows()]
     structure = Structure.of(rows[0])

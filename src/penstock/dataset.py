@@ -1,59 +1,25 @@
 """Dataset: what users hold.
 
-A Dataset is an immutable handle on a plan node. Its methods are made from the operators: `take = method(Take)` gives
-the method the signature and the documentation of the class. Nothing runs before `run()` or `iter()`.
+A Dataset is an immutable handle on a plan node. Its methods are made from the operators: `take = method("take:Take")`
+gives the method the signature and the documentation of the class in `ops/take.py`, which is loaded when it is first
+used: that keeps `import penstock` quick. Nothing runs before `run()` or `iter()`.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, ClassVar
 
 from .errors import BadType, PenstockError
-from .io.arrays import FromTensors, FromTensorSlices
-from .io.files import ListFiles
-from .io.generator import FromGenerator
-from .io.numbers import Counter, Random, Range
 from .memory.limits import available_bytes
 from .observe.explain import Explanation, explain
-from .ops.assert_cardinality import AssertCardinality
-from .ops.batch import Batch
-from .ops.bucket_by_sequence_length import BucketBySequenceLength
-from .ops.cache import Cache
-from .ops.choose_from_datasets import ChooseFromDatasets
-from .ops.concatenate import Concatenate
-from .ops.enumerate import Enumerate
-from .ops.filter import Filter
-from .ops.flat_map import FlatMap
-from .ops.group_by_window import GroupByWindow
-from .ops.ignore_errors import IgnoreErrors
-from .ops.interleave import Interleave
-from .ops.map import Map
-from .ops.padded_batch import PaddedBatch
-from .ops.prefetch import Prefetch
-from .ops.ragged_batch import RaggedBatch
-from .ops.random_map import RandomMap
-from .ops.rebatch import Rebatch
-from .ops.rejection_resample import RejectionResample
-from .ops.repeat import Repeat
-from .ops.sample_from_datasets import SampleFromDatasets
-from .ops.scan import Scan
-from .ops.shard import Shard
-from .ops.shuffle import Shuffle
-from .ops.skip import Skip
-from .ops.sparse_batch import SparseBatch
-from .ops.take import Take
-from .ops.take_while import TakeWhile
-from .ops.unbatch import Unbatch
-from .ops.unique import Unique
-from .ops.window import Window
-from .ops.zip import Zip
 from .optimize import optimized
 from .options import DEFAULT_MEMORY_FRACTION, Options, parse_memory
 from .plan.node import Node, caller_origin, located
 from .plan.op import Op
-from .runtime import terminal
+from .runtime.epochs import Epochs
 from .runtime.run import Run
 from .runtime.seen import seen_spec
 from .spec import INFINITE
@@ -61,40 +27,68 @@ from .spec import INFINITE
 __all__ = ["Dataset"]
 
 
-def method(op: type[Op]) -> Any:
-    """A method that puts this operator on top of the dataset."""
+class _Verb:
+    """A method of Dataset that is made of an operator when it is first looked up."""
 
-    def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return _made(op, lambda: (op(*args, **kwargs), [self]))
+    def __init__(self, place: str, make: Callable[[type[Op]], Any]) -> None:
+        self._module, self._class = place.split(":")
+        self._make = make
 
-    return _documented(wrapper, op, op, ("self",))
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
 
-
-def source(op: type[Op]) -> Any:
-    """A static method that makes a dataset from this source."""
-
-    def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return _made(op, lambda: (op(*args, **kwargs), []))
-
-    return staticmethod(_documented(wrapper, op, op, ()))
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        op = getattr(import_module(f".{self._module}", __package__), self._class)
+        setattr(self._owner, self._name, self._make(op))
+        return getattr(owner if instance is None else instance, self._name)
 
 
-def combination(op: Any) -> Any:
-    """A static method that puts this operator on several datasets; `op.of` tells which."""
+def method(place: str) -> Any:
+    """A method that puts an operator on top of the dataset."""
 
-    def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return _made(op, lambda: op.of(*args, **kwargs))
+    def make(op: type[Op]) -> Any:
+        def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
+            return _made(op, lambda: (op(*args, **kwargs), [self]))
 
-    return staticmethod(_documented(wrapper, op, op.of, ()))
+        return _documented(wrapper, op, op, ("self",))
+
+    return _Verb(f"ops.{place}", make)
 
 
-def combination_method(op: Any) -> Any:
+def source(place: str) -> Any:
+    """A static method that makes a dataset from a source."""
+
+    def make(op: type[Op]) -> Any:
+        def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
+            return _made(op, lambda: (op(*args, **kwargs), []))
+
+        return staticmethod(_documented(wrapper, op, op, ()))
+
+    return _Verb(f"io.{place}", make)
+
+
+def combination(place: str) -> Any:
+    """A static method that puts an operator on several datasets; the operator's `of` tells which."""
+
+    def make(op: Any) -> Any:
+        def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
+            return _made(op, lambda: op.of(*args, **kwargs))
+
+        return staticmethod(_documented(wrapper, op, op.of, ()))
+
+    return _Verb(f"ops.{place}", make)
+
+
+def combination_method(place: str) -> Any:
     """Likewise a method: the dataset itself is the first one."""
 
-    def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-        return _made(op, lambda: op.of(self, *args, **kwargs))
+    def make(op: Any) -> Any:
+        def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
+            return _made(op, lambda: op.of(self, *args, **kwargs))
 
-    return _documented(wrapper, op, op.of, ())
+        return _documented(wrapper, op, op.of, ())
+
+    return _Verb(f"ops.{place}", make)
 
 
 def _made(op: type[Op], make: Callable[[], tuple[Op, list[Any]]]) -> Dataset:
@@ -107,7 +101,8 @@ def _made(op: type[Op], make: Callable[[], tuple[Op, list[Any]]]) -> Dataset:
             if not isinstance(dataset, Dataset):
                 raise BadType(f"expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
             options = options.merged(dataset.options())
-        return Dataset(Node(made, tuple(dataset.node for dataset in inputs), origin), options)
+        node = Node(made, tuple(dataset.node for dataset in inputs), origin)
+        return Dataset(node, options, Epochs(dataset._epochs for dataset in inputs))
     except PenstockError as error:
         raise located(error, _name_of(op), origin) from None
     except TypeError as error:
@@ -144,61 +139,61 @@ class Dataset:
 
     __penstock_dataset__: ClassVar[bool] = True
 
-    def __init__(self, node: Node, options: Options | None = None) -> None:
+    def __init__(self, node: Node, options: Options | None = None, epochs: Epochs | None = None) -> None:
         self.node = node
         self._options = options or Options()
-        self._next_epoch = 0
+        self._epochs = epochs or Epochs()
         node.spec  # noqa: B018  a mistake is found here, at the user's line
 
     # Sources.
-    from_tensor_slices = source(FromTensorSlices)
-    from_tensors = source(FromTensors)
-    from_generator = source(FromGenerator)
-    range = source(Range)
-    counter = source(Counter)
-    random = source(Random)
+    from_tensor_slices = source("arrays:FromTensorSlices")
+    from_tensors = source("arrays:FromTensors")
+    from_generator = source("generator:FromGenerator")
+    range = source("numbers:Range")
+    counter = source("numbers:Counter")
+    random = source("numbers:Random")
 
     # Each element.
-    map = method(Map)
-    random_map = method(RandomMap)
-    filter = method(Filter)
-    enumerate = method(Enumerate)
-    scan = method(Scan)
-    take_while = method(TakeWhile)
-    unique = method(Unique)
-    ignore_errors = method(IgnoreErrors)
-    assert_cardinality = method(AssertCardinality)
+    map = method("map:Map")
+    random_map = method("random_map:RandomMap")
+    filter = method("filter:Filter")
+    enumerate = method("enumerate:Enumerate")
+    scan = method("scan:Scan")
+    take_while = method("take_while:TakeWhile")
+    unique = method("unique:Unique")
+    ignore_errors = method("ignore_errors:IgnoreErrors")
+    assert_cardinality = method("assert_cardinality:AssertCardinality")
 
     # Which elements, and in which order.
-    shuffle = method(Shuffle)
-    repeat = method(Repeat)
-    take = method(Take)
-    skip = method(Skip)
-    shard = method(Shard)
+    shuffle = method("shuffle:Shuffle")
+    repeat = method("repeat:Repeat")
+    take = method("take:Take")
+    skip = method("skip:Skip")
+    shard = method("shard:Shard")
 
     # Elements into batches and windows, and out of them.
-    batch = method(Batch)
-    padded_batch = method(PaddedBatch)
-    ragged_batch = method(RaggedBatch)
-    sparse_batch = method(SparseBatch)
-    unbatch = method(Unbatch)
-    rebatch = method(Rebatch)
-    window = method(Window)
-    group_by_window = method(GroupByWindow)
-    bucket_by_sequence_length = method(BucketBySequenceLength)
+    batch = method("batch:Batch")
+    padded_batch = method("padded_batch:PaddedBatch")
+    ragged_batch = method("ragged_batch:RaggedBatch")
+    sparse_batch = method("sparse_batch:SparseBatch")
+    unbatch = method("unbatch:Unbatch")
+    rebatch = method("rebatch:Rebatch")
+    window = method("window:Window")
+    group_by_window = method("group_by_window:GroupByWindow")
+    bucket_by_sequence_length = method("bucket_by_sequence_length:BucketBySequenceLength")
 
     # Datasets into one.
-    flat_map = method(FlatMap)
-    interleave = method(Interleave)
-    zip = combination(Zip)
-    concatenate = combination_method(Concatenate)
-    sample_from_datasets = combination(SampleFromDatasets)
-    choose_from_datasets = combination(ChooseFromDatasets)
-    rejection_resample = method(RejectionResample)
+    flat_map = method("flat_map:FlatMap")
+    interleave = method("interleave:Interleave")
+    zip = combination("zip:Zip")
+    concatenate = combination_method("concatenate:Concatenate")
+    sample_from_datasets = combination("sample_from_datasets:SampleFromDatasets")
+    choose_from_datasets = combination("choose_from_datasets:ChooseFromDatasets")
+    rejection_resample = method("rejection_resample:RejectionResample")
 
     # When and where.
-    prefetch = method(Prefetch)
-    cache = method(Cache)
+    prefetch = method("prefetch:Prefetch")
+    cache = method("cache:Cache")
 
     @staticmethod
     def list_files(
@@ -211,6 +206,8 @@ class Dataset:
             shuffle: Whether the names come in random order, another one each time. True unless given.
             seed: The same seed gives the same orders.
         """
+        from .io.files import ListFiles
+
         files = _made(ListFiles, lambda: (ListFiles(file_pattern), []))
         return files.shuffle(seed=seed) if shuffle or shuffle is None else files
 
@@ -229,11 +226,15 @@ class Dataset:
         >>> ps.Dataset.range(5).reduce(np.int64(0), lambda state, x: state + x)
         np.int64(10)
         """
-        return self._ended("reduce", lambda run: terminal.reduce(run, initial_state, reduce_func))
+        from .runtime.terminal import reduce
+
+        return self._ended("reduce", lambda run: reduce(run, initial_state, reduce_func))
 
     def get_single_element(self, name: str | None = None) -> Any:
         """The only element; an error if there are none or more."""
-        return self._ended("get_single_element", terminal.single_element)
+        from .runtime.terminal import single_element
+
+        return self._ended("get_single_element", single_element)
 
     def _ended(self, name: str, consume: Callable[[Run], Any]) -> Any:
         origin = caller_origin()
@@ -283,7 +284,7 @@ class Dataset:
         if type(options) is not Options:
             origin = caller_origin()
             raise located(BadType(f"expected Options, got {type(options).__name__}"), "with_options", origin)
-        return Dataset(self.node, self._options.merged(options))
+        return Dataset(self.node, self._options.merged(options), Epochs([self._epochs]))
 
     def run(
         self, memory: int | float | str | None = None, *, epoch: int | None = None, optimize: bool | None = None
@@ -293,13 +294,13 @@ class Dataset:
         Args:
             memory: The budget: bytes, `"512MB"`, `"2GiB"`, or a fraction of what this process may use.
             epoch: Which epoch this is: it decides the order of shuffles and the numbers of `random_map`. Default: the
-                one after the last run of this dataset.
+                one after the last run of this dataset, or of one made from it.
             optimize: Whether the rules may rewrite the plan; results are the same.
         """
         options = self._options.merged(Options(memory=memory, optimize=optimize))
         if epoch is None:
-            epoch = self._next_epoch
-        self._set_epoch(epoch)
+            epoch = self._epochs.next
+        self._epochs.begin(epoch)
         return Run(
             self.node,
             None if options.optimize is False else optimized,
@@ -307,11 +308,8 @@ class Dataset:
             options.deterministic is not False,
             epoch,
             Dataset,
-            self._set_epoch,
+            self._epochs.begin,
         )
-
-    def _set_epoch(self, epoch: int) -> None:
-        self._next_epoch = epoch + 1
 
     def explain(self, memory: int | float | str | None = None) -> Explanation:
         """What a run would do: the plan as written, each rewrite and why, the plan that runs, and what it holds."""

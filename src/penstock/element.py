@@ -262,7 +262,7 @@ class Structure:
         keys, parts = _parts(element)
         if keys is None:
             return LEAF
-        return Structure(type(element), keys, tuple(Structure.of(part) for part in parts))
+        return Structure(_nest_kind(type(element)), keys, tuple(Structure.of(part) for part in parts))
 
     def flatten(self, element: Any) -> list[Any]:
         """The leaves of `element`, which must have this structure."""
@@ -275,13 +275,13 @@ class Structure:
         return leaves
 
     def _flatten_into(self, element: Any, leaves: list[Any]) -> None:
-        if type(element) is not self.kind:
+        if type(element) is not self.kind and _nest_kind(type(element)) is not self.kind:
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
         try:
             parts = self._fields(element)
         except KeyError:
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}") from None
-        if len(parts) != len(self.children) or (isinstance(element, dict) and len(element) != len(parts)):
+        if len(parts) != len(self.children) or (isinstance(element, Mapping) and len(element) != len(parts)):
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
         for child, part in zip(self.children, parts, strict=True):
             if child.kind is None:
@@ -321,6 +321,14 @@ class Structure:
     def __hash__(self) -> int:
         return hash(self._key())
 
+    def same_layout(self, other: Structure) -> bool:
+        """Whether leaves stand in the same places too: equal, and the keys of dicts in the same order."""
+        return self is other or (
+            self.kind is other.kind
+            and self.keys == other.keys
+            and all(a.same_layout(b) for a, b in zip(self.children, other.children, strict=True))
+        )
+
     def __repr__(self) -> str:
         return repr_nest(self.unflatten(["·"] * self.num_leaves))
 
@@ -350,13 +358,20 @@ def _is_nest(value: Any) -> bool:
 
 
 def _is_nest_type(kind: type) -> bool:
+    is_array = all(hasattr(kind, name) for name in ("shape", "dtype", "__getitem__"))  # zarr's arrays are dataclasses
     is_nest = issubclass(kind, (tuple, Mapping)) or (
         dataclasses.is_dataclass(kind)
+        and not is_array
         and not issubclass(kind, (type, Ragged, Sparse))
         and not getattr(kind, "__penstock_dataset__", False)
     )
     _NEST_TYPES[kind] = is_nest
     return is_nest
+
+
+def _nest_kind(kind: type) -> type:
+    """The class that a nest is rebuilt as: mappings that are no dicts (a group in a file, say) become dicts."""
+    return dict if issubclass(kind, Mapping) and not issubclass(kind, dict) else kind
 
 
 def _parts(value: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
@@ -403,7 +418,7 @@ def normalize(value: Any) -> Any:
     keys, parts = _parts(value)
     if keys is None:
         return as_leaf(value)
-    return _access(kind, keys)[1]([normalize(part) for part in parts])
+    return _access(_nest_kind(kind), keys)[1]([normalize(part) for part in parts])
 
 
 def nbytes_of(element: Any) -> int:
@@ -443,4 +458,4 @@ def detach(element: Any) -> Any:
         return element
     keys, parts = _parts(element)
     assert keys is not None
-    return _access(type(element), keys)[1]([detach(part) for part in parts])
+    return _access(_nest_kind(type(element)), keys)[1]([detach(part) for part in parts])

@@ -9,7 +9,7 @@
     │   ├── SpecMismatch     structures, dtypes or shapes that do not fit  (also ValueError, TypeError)
     │   └── BudgetTooSmall   the floors of the stages exceed the budget    (also ValueError)
     ├── RunError             the program is right; this run met something
-    │   ├── OutOfRange       an index that names nothing                   (also IndexError)
+    │   ├── OutOfRange       an index that names nothing                   (also IndexError, ValueError)
     │   ├── ElementTooLarge  an element larger than its stage may hold     (also MemoryError)
     │   ├── OverBudget       a buffer needs more than the budget has left  (also MemoryError)
     │   └── WorkerDied       a worker ended without an answer

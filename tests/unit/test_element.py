@@ -135,7 +135,9 @@ def test_a_refusal_shows_little_of_a_large_value() -> None:
 
 def test_lists_are_arrays_and_other_nests_are_structure() -> None:
     element = normalize(([1, 2], {"a": 1, "b": ("x", [True])}, Pair(1, 2.0), Example(None, [[1]])))
-    assert str(Structure.of(element)) == "(·, {'a': ·, 'b': (·, ·)}, Pair(first=·, second=·), Example(image=·, label=·))"
+    assert (
+        str(Structure.of(element)) == "(·, {'a': ·, 'b': (·, ·)}, Pair(first=·, second=·), Example(image=·, label=·))"
+    )
     assert element[0].tolist() == [1, 2]
     assert type(element[1]["a"]) is np.int64
     assert element[1]["b"][0] == b"x"

@@ -132,5 +132,7 @@ def test_the_function_of_a_merged_map_is_named_with_its_own_line() -> None:
 def test_a_bad_result_of_a_users_function_names_operator_and_line() -> None:
     with pytest.raises(ps.errors.BadType, match=r"map at test_errors\.py:\d+: expected .* got object"):
         list(D.range(1).map(lambda x: object()))
-    with pytest.raises(ps.errors.BadType, match=r"filter at test_errors\.py:\d+: predicate: expected one boolean, got int64"):
+    with pytest.raises(
+        ps.errors.BadType, match=r"filter at test_errors\.py:\d+: predicate: expected one boolean, got int64"
+    ):
         list(D.range(1).filter(lambda x: x))

@@ -115,7 +115,11 @@ def twin_of(length: int, steps: tuple[tuple[Any, ...], ...], epoch: int) -> list
 def pipelines(draw: Callable[[Any], Any], windows: bool = True) -> Pipeline:
     counts = st.integers(0, 12)
     shards = st.integers(1, 4).flatmap(lambda n: st.tuples(st.just("shard"), st.just(n), st.integers(0, n - 1)))
-    kinds = [st.tuples(st.sampled_from(["take", "skip"]), counts), shards, st.tuples(st.just("repeat"), st.integers(0, 3))]
+    kinds = [
+        st.tuples(st.sampled_from(["take", "skip"]), counts),
+        shards,
+        st.tuples(st.just("repeat"), st.integers(0, 3)),
+    ]
     seeds = st.integers(0, 5)
     steps = draw(st.lists(st.one_of(*kinds, st.tuples(st.just("shuffle"), st.none(), seeds)), max_size=4))
     if windows and draw(st.booleans()):
@@ -187,7 +191,12 @@ def test_a_window_of_one_is_the_identity() -> None:
 
 def test_neighbours_are_given_as_a_slice() -> None:
     """What lets a source answer with a view."""
-    orders = [RangeOrder(10), TakeOrder(RangeOrder(10), 5), SkipOrder(RangeOrder(10), 2), ShardOrder(RangeOrder(10), 1, 0)]
+    orders = [
+        RangeOrder(10),
+        TakeOrder(RangeOrder(10), 5),
+        SkipOrder(RangeOrder(10), 2),
+        ShardOrder(RangeOrder(10), 1, 0),
+    ]
     orders.append(RepeatOrder(lambda epoch: RangeOrder(10), 3, 0))
     for order in orders:
         assert isinstance(order.slice(1, 4), slice)
@@ -268,7 +277,11 @@ def test_any_place_of_a_huge_permutation_is_there_at_once() -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(size=st.integers(1, 10), feeds=st.lists(st.integers(1, 8), max_size=6), draws=st.lists(st.integers(0, 5), max_size=9))
+@given(
+    size=st.integers(1, 10),
+    feeds=st.lists(st.integers(1, 8), max_size=6),
+    draws=st.lists(st.integers(0, 5), max_size=9),
+)
 def test_a_window_shuffler_does_not_care_how_it_is_fed(size: int, feeds: list[int], draws: list[int]) -> None:
     shuffler, fed, out = WindowShuffler(size, 9), 0, []
     calls = [*draws, 1000]

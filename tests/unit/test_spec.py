@@ -39,7 +39,6 @@ class Example:
     label: Any
 
 
-
 class TfLike:
     """A dtype of TensorFlow: it knows NumPy's."""
 
@@ -113,7 +112,12 @@ def test_each_kind_of_leaf_has_its_spec_and_fits_no_other(leaf: Any, spec: Any) 
 
 
 def test_the_spec_of_a_nest_is_a_nest_of_specs() -> None:
-    element = (np.int64(1), {"b": None, "a": np.zeros(3, np.float32)}, Pair(b"", RAGGED), Example(SPARSE, np.bool_(True)))
+    element = (
+        np.int64(1),
+        {"b": None, "a": np.zeros(3, np.float32)},
+        Pair(b"", RAGGED),
+        Example(SPARSE, np.bool_(True)),
+    )
     spec = spec_of(element)
     assert spec == (
         INT,

@@ -17,6 +17,7 @@ from .._native import gather
 from ..block import Block
 from ..cursor import Cursor
 from ..element import (
+    Failed,
     Ragged,
     Sparse,
     Structure,
@@ -24,10 +25,11 @@ from ..element import (
     encode_strings,
     is_dataset,
     normalize,
+    repr_nest,
 )
-from ..errors import BadType, SpecMismatch
+from ..errors import BadType, PenstockError, SpecMismatch
 from ..indexed import IndexCursor
-from ..order import Index, RangeOrder
+from ..order import Index, RangeOrder, as_array
 from ..plan.op import Context, Op, Reader, show
 from ..plan.traits import SOURCE, Traits
 from ..spec import Spec, TensorSpec, spec_of
@@ -68,7 +70,8 @@ class FromTensorSlices(Op):
             raise BadType("expected at least one array, got none: an element must hold something")
         sizes = [len(column) if isinstance(column, Ragged) else int(column.shape[0]) for column in columns]
         if len(set(sizes)) > 1:
-            raise SpecMismatch(f"expected arrays with equal first dimensions, got {', '.join(map(str, sizes))}")
+            got = repr_nest(structure.unflatten(sizes))
+            raise SpecMismatch(f"expected arrays with equal first dimensions, got {got}")
         object.__setattr__(self, "_structure", structure)
         object.__setattr__(self, "_columns", columns)
         object.__setattr__(self, "_size", sizes[0])
@@ -157,7 +160,9 @@ class _ColumnReader:
     def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
         self._structure = structure
         self._columns = columns
+        self._context = context
         self._arena = context.arena
+        self._has_lazy = any(not isinstance(column, np.ndarray) for column in columns)
         self._by_rows = any(isinstance(column, Ragged) for column in columns)
         self._reads = [] if self._by_rows else [self._read_of(column) for column in columns]
 
@@ -165,7 +170,21 @@ class _ColumnReader:
         size = index.stop - index.start if isinstance(index, slice) else index.size
         if self._by_rows:
             return self._rows(index)
+        if self._has_lazy:
+            return self._read_lazily(index, size)
         return Block.of_columns(self._structure, [read(index) for read in self._reads], size)
+
+    def _read_lazily(self, index: Index, size: int) -> Block:
+        """Reads from a store, which may fail: what cannot be read is a failure in its place, and the rest is read."""
+        try:
+            return Block.of_columns(self._structure, [read(index) for read in self._reads], size)
+        except PenstockError:
+            raise
+        except Exception as error:
+            if size == 1:
+                return Block.of_rows([Failed(self._context.noted(error, int(as_array(index)[0])))], has_failures=True)
+        rows = [row for place in as_array(index).tolist() for row in self.read(slice(place, place + 1)).rows()]
+        return Block.of_rows(rows)
 
     def _read_of(self, column: Any) -> Callable[[Index], np.ndarray]:
         """How rows of one column are read."""

@@ -8,11 +8,23 @@ from typing import Any
 
 from ..block import Block, concat_blocks
 from ..cursor import Cursor, FeedCursor, UnaryCursor
-from ..element import Failed, Structure, repr_nest, shape_of
+from ..element import Failed
 from ..errors import BadType, SpecMismatch
 from ..plan.op import Context, Footprint, Op, argument
 from ..plan.traits import Traits
-from ..spec import DatasetSpec, RaggedSpec, Spec, TensorSpec, describe, element_bytes, map_specs, spec_of
+from ..spec import (
+    DatasetSpec,
+    NoneSpec,
+    RaggedSpec,
+    Spec,
+    TensorSpec,
+    describe,
+    element_bytes,
+    map_specs,
+    merge,
+    spec_leaves,
+    spec_of,
+)
 from .batching import batched_cardinality, take_blocks
 from .map import check_parallel_calls
 
@@ -67,6 +79,9 @@ class Batch(Op):
         held = None if each is None else each * self.batch_size
         return Footprint(held, f"{self.batch_size:,} elements in one batch")
 
+    def remark(self) -> str:
+        return self.whole_blocks or ""
+
     def taking_blocks(self, kind: str) -> Op | None:
         return dataclasses.replace(self, whole_blocks=kind) if self.whole_blocks is None else None
 
@@ -113,8 +128,8 @@ class _BatchCursor(FeedCursor):
             return None
         try:
             joined = concat_blocks(blocks, self._context.arena.empty)
-        except SpecMismatch as error:
-            return Failed(self._context.located(error))
+        except SpecMismatch:
+            joined = None
         if joined is None:
             return Failed(self._context.located(_unequal(blocks)))
         return joined.as_element()
@@ -144,14 +159,22 @@ class _WholeBlockCursor(UnaryCursor):
 
 
 def _unequal(blocks: list[Block]) -> SpecMismatch:
+    """Why elements could not be stacked."""
     rows = [row for block in blocks for row in block.rows()]
-    first = rows[0]
+    first = spec_of(rows[0])
     for i, row in enumerate(rows):
-        if Structure.of(row) != Structure.of(first) or spec_of(row) != spec_of(first):
-            return SpecMismatch(
-                f"expected elements of equal shape and dtype, got {describe(spec_of(first))} for element 0 of the "
-                f"batch and {describe(spec_of(row))} for element {i}; use padded_batch or ragged_batch for elements "
-                "of unequal length"
-            )
-    shapes = repr_nest(Structure.of(first).map(shape_of, first))
-    return SpecMismatch(f"elements of {shapes} cannot be stacked")
+        spec = spec_of(row)
+        if any(isinstance(leaf, NoneSpec) for leaf in spec_leaves(spec)):
+            return SpecMismatch(f"element {i} of the batch holds None; does the function above return something?")
+        if spec != first:
+            got = f"expected elements of equal shape and dtype, got {describe(first)} for element 0 of the batch and "
+            return SpecMismatch(f"{got}{describe(spec)} for element {i}; {_advice(first, spec)}")
+    return SpecMismatch(f"elements of {describe(first)} cannot be stacked")
+
+
+def _advice(first: Any, other: Any) -> str:
+    try:
+        merge(first, other)
+    except SpecMismatch:
+        return "make them of one structure and dtype in a map"
+    return "use padded_batch or ragged_batch for elements of unequal length"

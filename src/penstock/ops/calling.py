@@ -48,7 +48,7 @@ def truth(value: Any, what: str) -> bool:
     if not isinstance(leaf, np.bool_):
         shape = getattr(leaf, "shape", None)
         got = f"{getattr(leaf, 'dtype', type(leaf).__name__)}{f' of shape {shape}' if shape else ''}"
-        raise BadType(f"{what}: expected one boolean, got {got} {value!r:.60}")
+        raise BadType(f"{what}: expected one boolean, got {got} {value!r:.60}; compare, or use bool(...)")
     return bool(leaf)
 
 

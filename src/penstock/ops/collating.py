@@ -60,5 +60,3 @@ class CollatingCursor(FeedCursor):
             if not self._take()[0]:
                 return skipped
         return n
-
-

@@ -71,6 +71,9 @@ class Map(Op):
             deterministic=self.deterministic,
         )
 
+    def remark(self) -> str:
+        return "into the batch's slot" if self.into_slot else ""
+
     def collating(self) -> Op | None:
         if self.into_slot or self.vectorized or self.num_parallel_calls is not None:
             return None

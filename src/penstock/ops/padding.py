@@ -199,9 +199,7 @@ class Padder:
 
 
 def _can_hold(shape: Shape, inner: Shape) -> bool:
-    return len(shape) == len(inner) and all(
-        m is None or n is None or n <= m for m, n in zip(shape, inner, strict=True)
-    )
+    return len(shape) == len(inner) and all(m is None or n is None or n <= m for m, n in zip(shape, inner, strict=True))
 
 
 def _is_nest(value: Any) -> bool:

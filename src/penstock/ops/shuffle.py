@@ -12,7 +12,8 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import detach, nbytes_of
-from ..errors import BadArgument
+from ..errors import BadArgument, OverBudget
+from ..memory.ledger import format_bytes
 from ..order import PermutationOrder, RangeOrder, WindowOrder, WindowShuffler, draw_seed, hash64
 from ..plan.op import Context, Footprint, Op, OrderOf, argument
 from ..plan.traits import Traits
@@ -166,8 +167,22 @@ class _ShuffleCursor(Cursor):
 
     def _keep(self, number: int, row: Any) -> None:
         nbytes = nbytes_of(row)
-        self._share.charge(nbytes)
+        try:
+            self._share.charge(nbytes)
+        except OverBudget as error:
+            raise self._too_large(error) from None
         self._waiting[number] = (detach(row), nbytes)
+
+    def _too_large(self, error: OverBudget) -> OverBudget:
+        """The refusal with what the whole buffer will need, if elements go on as they were."""
+        held = self._share.charged_bytes
+        each = held // max(1, len(self._waiting))
+        if self._buffer_size is None or not held:
+            return error
+        return OverBudget(
+            f"{error}; a buffer of {self._buffer_size:,} elements of {format_bytes(each)} needs about "
+            f"{format_bytes(self._buffer_size * each)}"
+        )
 
     def _drop_anchor(self) -> None:
         self._anchors.append((self._read, self._input.state()))

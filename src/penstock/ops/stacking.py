@@ -210,8 +210,7 @@ def split_rows(leaf: Any, start: int, stop: int) -> list[Any]:
     if isinstance(leaf, Sparse):
         bounds = np.searchsorted(leaf.indices[:, 0], np.arange(start, stop + 1)).tolist()
         return [
-            Sparse(leaf.indices[a:b, 1:].copy(), leaf.values[a:b], leaf.dense_shape[1:])
-            for a, b in pairwise(bounds)
+            Sparse(leaf.indices[a:b, 1:].copy(), leaf.values[a:b], leaf.dense_shape[1:]) for a, b in pairwise(bounds)
         ]
     return list(leaf[start:stop])
 

@@ -101,9 +101,7 @@ class _WindowCursor(Cursor):
     The buffer begins where the next window does, at input element `_start`.
     """
 
-    def __init__(
-        self, context: Context, span: int, every: int, shift: int, stride: int, drop_remainder: bool
-    ) -> None:
+    def __init__(self, context: Context, span: int, every: int, shift: int, stride: int, drop_remainder: bool) -> None:
         self._context = context
         self._tape = Tape(context.input(), context.share)
         self._span = span

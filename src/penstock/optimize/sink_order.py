@@ -37,7 +37,7 @@ def _sink_below_keyed(node: Node, below: Node) -> Rewrite | None:
         source: Node | None = below.input
     else:
         source = _numbered(below.input)
-    if source is None:
+    if source is None or not _takes_order(source, node):
         return None
     sunk = node.with_op(node.op.moved_below(below.op)).on(source)
     reason = (
@@ -45,6 +45,13 @@ def _sink_below_keyed(node: Node, below: Node) -> Rewrite | None:
         f"{node.op.name} as before it"
     )
     return Rewrite((below if numbered is None else below.with_op(numbered)).on(sunk), reason)
+
+
+def _takes_order(source: Node, order: Node) -> bool:
+    """Whether an order operator will reach the source: numbers are lost in whatever holds elements on the way."""
+    while source.inputs:
+        source = source.input
+    return not order.op.needs_random_access(order.input.spec) or Read.of(source.op).is_random_access
 
 
 def _counts_successes(node: Node) -> bool:

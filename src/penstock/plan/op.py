@@ -177,12 +177,16 @@ class Op:
         """Whether, as an order, it must reach any place of the order below at any time."""
         return False
 
+    def remark(self) -> str:
+        """What the optimizer made of it, in few words, for the plan that runs."""
+        return ""
+
     def describe(self) -> str:
         """The operator as one line of a plan: name and the arguments that were given."""
         shown: list[str] = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if field.repr and not (value is field.default and shown):
+            if field.repr and field.name not in self.internal and not (value is field.default and shown):
                 tuned = value == AUTOTUNE and field.name in ("num_parallel_calls", "buffer_size", "cycle_length")
                 text = "AUTOTUNE" if tuned else show(value)
                 shown.append(f"{field.name}={text}" if shown else text)

@@ -18,7 +18,9 @@ def render(node: Node, *, origins: bool = False) -> str:
 
 
 def _lines(node: Node, lead: str, rest: str, lines: list[tuple[str, str]]) -> None:
-    lines.append((f"{lead}{node.op.describe()}  → {node.spec}", str(node.origin)))
+    remark = node.op.remark()
+    text = f"{lead}{node.op.describe()}{f' ({remark})' if remark else ''}  → {node.spec}"
+    lines.append((text, str(node.origin)))
     for i, child in enumerate(node.inputs):
         last = i == len(node.inputs) - 1
         if len(node.inputs) == 1:

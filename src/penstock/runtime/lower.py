@@ -93,6 +93,8 @@ class _Context:
     def noted(self, error: Exception, place: int | None) -> Exception:
         element = "" if place is None else f", element {place}"
         error.add_note(f"in {self.node.op.describe()} at {self.node.origin}{element}")
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            error.add_note("elements in order are read-only views of your arrays: copy one before changing it")
         return error
 
 

@@ -81,6 +81,8 @@ class Run:
         if kind is np.ndarray:
             self._stages.arena.hand_over(row)
         elif kind is Failed:
+            if isinstance(row.error, StopIteration):  # would end the caller's loop as if there were no more elements
+                raise RuntimeError("a function raised StopIteration") from row.error
             raise row.error
         elif not isinstance(row, np.generic):
             self._hand_over(row)

@@ -32,7 +32,9 @@ def address(array: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("shape", [(1000, 8), LARGE, (5000,), (3, 1_000_000)])
-@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float64, np.complex128, "M8[s]", [("a", "i4"), ("b", "f8")]])
+@pytest.mark.parametrize(
+    "dtype", [np.uint8, np.float16, np.float64, np.complex128, "M8[s]", [("a", "i4"), ("b", "f8")]]
+)
 def test_arrays_are_as_asked_for_and_aligned(shape: tuple[int, ...], dtype: Any) -> None:
     _, arena = new_arena()
     array = arena.empty(shape, np.dtype(dtype))
@@ -84,7 +86,9 @@ KEEPERS: dict[str, Callable[[np.ndarray], Any]] = {
 
 @pytest.mark.parametrize("shape", [SMALL, LARGE])
 @pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
-def test_a_slot_is_not_reused_while_anything_made_from_it_lives(keep: Callable[[Any], Any], shape: tuple[int, ...]) -> None:
+def test_a_slot_is_not_reused_while_anything_made_from_it_lives(
+    keep: Callable[[Any], Any], shape: tuple[int, ...]
+) -> None:
     ledger, arena = new_arena()
     first = arena.empty(shape, FLOAT)
     first[:] = 7

@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from penstock.errors import BudgetTooSmall, OverBudget
 from penstock.memory.ledger import Lease, Ledger, Share, format_bytes
@@ -188,8 +197,12 @@ def test_a_refusal_of_the_first_charge_names_no_holders() -> None:
     )
 
 
-@pytest.mark.parametrize("floors, held, nbytes", [([0, 0], 0, 120), ([60, 0], 0, 50), ([60, 20], 30, 70), ([0, 50], 70, 101)])
-def test_the_budget_that_a_refusal_advises_is_the_smallest_that_works(floors: list[int], held: int, nbytes: int) -> None:
+@pytest.mark.parametrize(
+    "floors, held, nbytes", [([0, 0], 0, 120), ([60, 0], 0, 50), ([60, 20], 30, 70), ([0, 50], 70, 101)]
+)
+def test_the_budget_that_a_refusal_advises_is_the_smallest_that_works(
+    floors: list[int], held: int, nbytes: int
+) -> None:
     def attempt(budget: int) -> None:
         ledger = Ledger(budget)
         shares = [ledger.share(str(i), floor) for i, floor in enumerate(floors)]

@@ -92,8 +92,10 @@ def test_elements_of_a_generator_are_not_waited_for_in_advance() -> None:
 
 
 def test_what_the_inner_datasets_hold_leaves_the_ledger() -> None:
-    ds = ps.Dataset.range(4).map(lambda x: np.full(100, x)).flat_map(
-        lambda row: ps.Dataset.from_tensor_slices(row).map(lambda x: x).shuffle(50, seed=1)
+    ds = (
+        ps.Dataset.range(4)
+        .map(lambda x: np.full(100, x))
+        .flat_map(lambda row: ps.Dataset.from_tensor_slices(row).map(lambda x: x).shuffle(50, seed=1))
     )
     with ds.run(optimize=False) as run:
         next(run)

@@ -51,7 +51,9 @@ def test_a_ragged_source_is_not_stacked() -> None:
 def test_the_rule_alone_needs_the_source_next_to_it() -> None:
     node, steps = optimize(SLICES.batch(4).node, [(gather_batches,)])
     assert node.op.whole_blocks == VIEW
-    assert [step.reason for step in steps] == ["from_tensor_slices makes whole batches at once: a read-only view, no copy"]
+    assert [step.reason for step in steps] == [
+        "from_tensor_slices makes whole batches at once: a read-only view, no copy"
+    ]
     node, steps = optimize(SLICES.take(3).batch(4).node, [(gather_batches,)])
     assert steps == []
 

@@ -71,7 +71,9 @@ def test_a_frameworks_integer_is_an_argument() -> None:
         argument("count", Scalar(np.int64(3)), at_least=4)
 
 
-@pytest.mark.parametrize("value", [1.0, True, np.bool_(True), "1", None, [1], np.array([1]), np.float32(1), Scalar(1.5)])
+@pytest.mark.parametrize(
+    "value", [1.0, True, np.bool_(True), "1", None, [1], np.array([1]), np.float32(1), Scalar(1.5)]
+)
 def test_nothing_else_is_an_integer(value: Any) -> None:
     with pytest.raises(BadType, match=f"count: expected an integer, got {type(value).__name__}"):
         argument("count", value)

@@ -13,7 +13,10 @@ def double(x: Any) -> Any:
 
 
 def test_a_chain_is_a_column() -> None:
-    assert render(D.range(10).map(double).batch(3).node) == "batch(3)  → 4 of ?\nmap(double)  → 10 of ?\nrange(10)  → 10 of int64"
+    assert (
+        render(D.range(10).map(double).batch(3).node)
+        == "batch(3)  → 4 of ?\nmap(double)  → 10 of ?\nrange(10)  → 10 of int64"
+    )
 
 
 def test_branches_are_drawn() -> None:

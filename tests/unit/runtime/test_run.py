@@ -128,7 +128,13 @@ def test_what_is_no_error_of_an_element_ends_the_run(parallel: int | None) -> No
 
 
 def test_a_run_that_needs_more_than_its_budget_says_so_and_is_closed() -> None:
-    run = D.range(1000).filter(lambda x: True).map(lambda x: np.zeros(100), stateful=True).shuffle(500).run(memory="100kB")
+    run = (
+        D.range(1000)
+        .filter(lambda x: True)
+        .map(lambda x: np.zeros(100), stateful=True)
+        .shuffle(500)
+        .run(memory="100kB")
+    )
     with pytest.raises(OverBudget, match=r"shuffle at test_run.py:\d+: asked for 800 B more .* of the 100 kB budget"):
         next(run)
     assert run.ledger.charged_bytes == 0
@@ -280,7 +286,10 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "other data": (lambda: D.range(11).map(double).batch(2), r"operator 0 was range\(10\) and is range\(11\)"),
     "an operator more": (lambda: D.range(10).map(double).batch(2).take(3), r"it did not have take\(3\)"),
     "an operator less": (lambda: D.range(10).map(double), r"it had batch\(2\)"),
-    "an operator between": (lambda: D.range(10).skip(1).map(double).batch(2), r"operator 1 was map\(double\) and is skip"),
+    "an operator between": (
+        lambda: D.range(10).skip(1).map(double).batch(2),
+        r"operator 1 was map\(double\) and is skip",
+    ),
 }
 
 

@@ -92,9 +92,10 @@ class ParallelCursor(Cursor):
                 if not self._ended and not self._threads.stopped:
                     changed.wait(0.02)  # until the consumer has taken something, or memory came free elsewhere
                 return None
-        ticket = Ready(self._input.state(), self._place, lease)
+        ticket = Ready(None, self._place, lease)
         ticket.lost_before = self._num_lost
         try:
+            ticket.before = self._input.state()
             block = self._input.pull(self._piece())
         except BaseException as error:
             ticket.error, block = error, None

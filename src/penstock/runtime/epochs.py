@@ -1,0 +1,34 @@
+"""Epochs: which run of a dataset is the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["Epochs"]
+
+
+class Epochs:
+    """Counts the runs of a dataset.
+
+    A dataset begins to count where those it was made from stand, and its runs count for them too: in
+    `for epoch in range(3): for x in ds.batch(32)` each turn makes a new dataset, and still is another epoch. Two
+    datasets made from the same one (a training and a validation part) count side by side.
+    """
+
+    __slots__ = ("_sources", "next")
+
+    def __init__(self, sources: Iterable[Epochs] = ()) -> None:
+        self._sources = tuple(sources)
+        self.next: int = max((source.next for source in self._sources), default=0)
+
+    def begin(self, epoch: int) -> None:
+        """Notes that a run of this epoch began."""
+        self.next = epoch + 1
+        for source in self._sources:
+            source._saw(epoch)
+
+    def _saw(self, epoch: int) -> None:
+        if epoch >= self.next:
+            self.next = epoch + 1
+            for source in self._sources:
+                source._saw(epoch)
