@@ -56,6 +56,7 @@ def run_block(block: Block, namespace: dict[str, Any]) -> None:
     """Runs a block as the file `example.py`, statement by statement."""
     printed = io.StringIO()
     lines = block.source.splitlines()
+    num_checked = 0
     for statement in ast.parse(block.source).body:
         last = lines[(statement.end_lineno or 0) - 1]
         expected = last.partition(_ARROW)[2].strip() if _ARROW in last else None
@@ -63,10 +64,13 @@ def run_block(block: Block, namespace: dict[str, Any]) -> None:
         with contextlib.redirect_stdout(printed):
             value = run_statement(statement, namespace)
         if expected is not None:
+            num_checked += 1
             found = printed.getvalue()[before:].strip() if value is None else plain(value)
-            assert agrees(found, expected), f"{last}\ngave {found!r}"
-    if block.printed is not None:
-        assert matches(printed.getvalue().strip(), block.printed.strip()), f"printed\n{printed.getvalue()}"
+            if not agrees(found, expected):
+                raise AssertionError(f"{last.strip()}\ngave {found!r}")
+    assert num_checked == block.source.count(_ARROW), "an arrow in the middle of a statement is not looked at"
+    if block.printed is not None and not matches(printed.getvalue().strip(), block.printed.strip()):
+        raise AssertionError(f"the page shows\n{block.printed}\nbut it printed\n{printed.getvalue()}")
 
 
 def run_statement(statement: ast.stmt, namespace: dict[str, Any]) -> Any:

@@ -76,10 +76,13 @@ class Ragged:
             raise IndexError(f"row {row} of a Ragged with {count} rows")
         row %= count
         start, stop = int(self.row_splits[row]), int(self.row_splits[row + 1])
-        if isinstance(self.values, Ragged):
-            inner = self.values.row_splits[start : stop + 1]
-            return Ragged(self.values.values[int(inner[0]) : int(inner[-1])], inner - inner[0])
-        return self.values[start:stop]
+        return self.values._rows(start, stop) if isinstance(self.values, Ragged) else self.values[start:stop]
+
+    def _rows(self, start: int, stop: int) -> Ragged:
+        splits = self.row_splits[start : stop + 1]
+        first, last = int(splits[0]), int(splits[-1])
+        inner = self.values._rows(first, last) if isinstance(self.values, Ragged) else self.values[first:last]
+        return Ragged(inner, splits - splits[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -454,6 +457,10 @@ def detach(element: Any) -> Any:
     if type(element) is np.ndarray:
         pinned = element.base is not None and element.flags.writeable
         return element.copy() if pinned else element
+    if isinstance(element, Ragged):
+        return Ragged(detach(element.values), detach(element.row_splits))
+    if isinstance(element, Sparse):
+        return Sparse(detach(element.indices), detach(element.values), detach(element.dense_shape))
     if not _is_nest(element):
         return element
     keys, parts = _parts(element)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from typing import Any
 
@@ -126,8 +125,6 @@ def _check_close(dataset: Dataset, size: int, optimize: bool) -> None:
         ledger = run.ledger
         assert ledger.peak_bytes <= ledger.budget_bytes
         run.close()
-        del run
-        gc.collect()
         assert ledger.charged_bytes == 0, f"{ledger.charged_bytes} bytes are still held after close()"
         left = [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("penstock")]
         assert not left, f"threads outlived their run: {left}"

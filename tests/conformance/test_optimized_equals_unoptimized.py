@@ -50,14 +50,14 @@ def test_random_pipelines_against_plain_python(pipeline: Pipeline) -> None:
     assert_same(ours(pipeline), expected, "rewritten, against plain Python")
 
 
-@settings(quick, max_examples=400)
+@settings(quick, max_examples=300)
 @given(pipelines(PLAIN_STEPS | RANDOM_STEPS, max_steps=8))
 def test_random_pipelines_with_random_order(pipeline: Pipeline) -> None:
     for epoch in (0, 1):
         assert_same(ours(pipeline, epoch=epoch), ours(pipeline, epoch=epoch, optimize=False), f"epoch {epoch}")
 
 
-@settings(quick, max_examples=400)
+@settings(quick, max_examples=300)
 @given(pipelines(PLAIN_STEPS | RANDOM_STEPS | FAILING_STEPS))
 def test_random_pipelines_with_failures(pipeline: Pipeline) -> None:
     assert_same(ours(pipeline, epoch=0), ours(pipeline, epoch=0, optimize=False), "with failures")

@@ -126,7 +126,7 @@ def test_a_feed_pins_nothing_that_was_given() -> None:
 
 def test_a_feed_refuses_a_position_whose_elements_are_gone() -> None:
     feed = Feed(ListCursor([1, 2]))
-    with pytest.raises(StateError, match="3 elements into a block that no longer has them"):
+    with pytest.raises(StateError, match="3 elements into a block that now has 2"):
         feed.restore([0, 3])
 
 

@@ -123,7 +123,7 @@ def test_what_is_a_leaf_already_stays_as_it_is() -> None:
     object(), {1, 2}, [[1], [2, 3]], np.array([1, None], object), np.array([[1], "a"], object), len,
 ])  # fmt: skip
 def test_what_numpy_cannot_hold_is_refused_by_type(value: Any) -> None:
-    with pytest.raises(ps.errors.BadType, match="expected .* got"):
+    with pytest.raises(ps.errors.BadType, match=r"expected .* got"):
         as_leaf(value)
 
 
@@ -160,16 +160,15 @@ def test_kinds_of_dict_are_kept(nest: Any) -> None:
 
 
 LEAVES = st.integers(-5, 5).map(np.int64) | st.just(b"x") | st.none()
-NESTS = st.recursive(
-    LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=3).map(tuple)
-        | st.dictionaries(st.sampled_from("abc") | st.integers(0, 2), inner, max_size=3)
-        | st.builds(Pair, inner, inner)
-        | st.builds(Example, inner, inner)
-    ),
-    max_leaves=8,
-)
+
+
+def nests_of(inner: Any) -> Any:
+    keys = st.sampled_from("abc") | st.integers(0, 2)
+    tuples, dicts = st.lists(inner, max_size=3).map(tuple), st.dictionaries(keys, inner, max_size=3)
+    return tuples | dicts | st.builds(Pair, inner, inner) | st.builds(Example, inner, inner)
+
+
+NESTS = st.recursive(LEAVES, nests_of, max_leaves=8)
 
 
 @settings(derandomize=True, deadline=None)
@@ -193,7 +192,7 @@ def test_flatten_refuses_exactly_what_has_another_structure(first: Any, second: 
     if Structure.of(second) == structure:
         assert len(structure.flatten(second)) == structure.num_leaves
     else:
-        with pytest.raises(ps.errors.SpecMismatch, match="expected .* got"):
+        with pytest.raises(ps.errors.SpecMismatch, match=r"expected .* got"):
             structure.flatten(second)
 
 

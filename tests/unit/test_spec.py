@@ -53,8 +53,9 @@ SPARSE = Sparse(np.array([[0, 1]]), np.array([2.0]), np.array([1, 4]))
 
 
 @pytest.mark.parametrize("given_dtype, dtype", [
-    ("float32", np.float32), (np.uint8, np.uint8), (float, np.float64), (TfLike(np.int16), np.int16), (np.dtype(">i4"), ">i4"),
-    (bytes, object), (str, object), ("S5", object), ("U", object), (object, object), (TfLike(object), object), (ps.string, object),
+    ("float32", np.float32), (np.uint8, np.uint8), (float, np.float64), (TfLike(np.int16), np.int16),
+    (np.dtype(">i4"), ">i4"), (bytes, object), (str, object), ("S5", object), ("U", object), (object, object),
+    (TfLike(object), object), (ps.string, object),
 ])  # fmt: skip
 def test_dtypes_of_all_kinds_are_understood(given_dtype: Any, dtype: Any) -> None:
     assert TensorSpec((), given_dtype).dtype == np.dtype(dtype)
@@ -141,7 +142,8 @@ def test_what_is_no_spec_is_refused() -> None:
 
 @pytest.mark.parametrize("spec, nbytes", [
     (INT, 8), (TensorSpec((2, 3), np.float32), 24), ((INT, {"a": TensorSpec((0,))}), 8), (NoneSpec(), 0),
-    (ROWS, None), (TensorSpec(None), None), (TensorSpec((2,), bytes), None), ((INT, DatasetSpec(INT)), None), (UNSEEN, None),
+    (ROWS, None), (TensorSpec(None), None), (TensorSpec((2,), bytes), None), ((INT, DatasetSpec(INT)), None),
+    (UNSEEN, None),
 ])  # fmt: skip
 def test_bytes_are_known_where_shapes_are(spec: Any, nbytes: int | None) -> None:
     assert element_bytes(spec) == nbytes
@@ -150,11 +152,14 @@ def test_bytes_are_known_where_shapes_are(spec: Any, nbytes: int | None) -> None
 # --- merging ---
 
 DIMS = st.lists(st.integers(0, 3) | st.none(), max_size=3).map(tuple) | st.none()
-SPECS = st.recursive(
-    st.builds(TensorSpec, DIMS, st.sampled_from(["int8", "float32", "S1"])) | st.just(NoneSpec()),
-    lambda inner: st.tuples(inner, inner) | st.dictionaries(st.sampled_from("ab"), inner, min_size=1),
-    max_leaves=3,
-)
+
+
+def nests_of_specs(inner: Any) -> Any:
+    return st.tuples(inner, inner) | st.dictionaries(st.sampled_from("ab"), inner, min_size=1)
+
+
+LEAF_SPECS = st.builds(TensorSpec, DIMS, st.sampled_from(["int8", "float32", "S1"])) | st.just(NoneSpec())
+SPECS = st.recursive(LEAF_SPECS, nests_of_specs, max_leaves=3)
 
 
 @settings(derandomize=True, deadline=None)

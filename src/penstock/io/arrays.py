@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._native import gather
-from ..block import Block
+from ..block import Allocate, Block
 from ..cursor import Cursor
 from ..element import (
     Failed,
@@ -32,7 +32,7 @@ from ..indexed import IndexCursor
 from ..order import Index, RangeOrder, as_array
 from ..plan.op import Context, Op, Reader, show
 from ..plan.traits import SOURCE, Traits
-from ..spec import Spec, TensorSpec, spec_of
+from ..spec import RaggedSpec, Spec, TensorSpec, spec_of
 
 __all__ = ["FromTensorSlices", "FromTensors"]
 
@@ -108,7 +108,8 @@ def _column_text(column: Any) -> str:
 
 def _slice_spec(column: Any) -> Any:
     if isinstance(column, Ragged):
-        return spec_of(column[0]) if len(column) else TensorSpec((None,), column.dtype)
+        kind = RaggedSpec if isinstance(column.values, Ragged) else TensorSpec
+        return kind(column.shape[1:], column.dtype)
     return TensorSpec(tuple(column.shape[1:]), column.dtype)
 
 
@@ -189,7 +190,7 @@ class _ColumnReader:
     def _read_of(self, column: Any) -> Callable[[Index], np.ndarray]:
         """How rows of one column are read."""
         if not isinstance(column, np.ndarray):
-            return lambda index: _read_lazy(column, index)
+            return lambda index: _read_lazy(column, index, self._arena.empty)
         plain = column.view(np.ndarray)  # a memmap's own slicing is slow
         plain.flags.writeable = False
         if plain.dtype.kind in "OUST":
@@ -225,13 +226,13 @@ def _encoded(array: np.ndarray) -> np.ndarray:
     return encode_strings(array) if array.dtype.kind in "UST" else array
 
 
-def _read_lazy(column: Any, index: Index) -> np.ndarray:
+def _read_lazy(column: Any, index: Index, allocate: Allocate) -> np.ndarray:
     """Rows of a lazily read array, in runs of neighbours and in rising order, as such stores like to be read."""
     if isinstance(index, slice):
         return _encoded(np.asarray(column[index.start : index.stop]))
     order = np.argsort(index, kind="stable")
     rising = index[order]
-    out = np.empty((index.size, *column.shape[1:]), dtype=np.dtype(column.dtype))
+    out = allocate((index.size, *column.shape[1:]), np.dtype(column.dtype))
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rising) > 1]))
     for start, stop in zip(starts, [*starts[1:], rising.size], strict=True):
         first = int(rising[start])

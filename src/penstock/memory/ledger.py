@@ -72,6 +72,11 @@ class Share:
         self.charged_bytes = 0
         self.peak_bytes = 0
 
+    @property
+    def free_bytes(self) -> int:
+        """What is left to it: of its floor, and of the slack."""
+        return max(0, self.floor_bytes - self.charged_bytes) + self._ledger.slack_bytes
+
     def acquire(self, nbytes: int) -> Lease:
         """A lease of `nbytes`, or `OverBudget`."""
         self.charge(nbytes)
@@ -159,7 +164,7 @@ class Ledger:
         """Why a charge was refused: asked, for whom, already held, left, top holders."""
         holders = sorted(self.shares, key=lambda s: s.charged_bytes, reverse=True)[:3]
         held = ", ".join(f"{s.name} {format_bytes(s.charged_bytes)}" for s in holders if s.charged_bytes)
-        left = max(0, share.floor_bytes - share.charged_bytes) + self.slack_bytes
+        left = share.free_bytes
         return (
             f"{share.name}: asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
             f"{format_bytes(left)} of the {format_bytes(self.budget_bytes)} budget are left to it"

@@ -6,27 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ..block import Block, concat_blocks
-from ..cursor import Cursor, FeedCursor, UnaryCursor
-from ..element import Failed
-from ..errors import BadType, SpecMismatch
+from ..block import Allocate, Block, concat_blocks
+from ..cursor import Cursor, UnaryCursor
+from ..errors import SpecMismatch
 from ..plan.op import Context, Footprint, Op, argument
 from ..plan.traits import Traits
-from ..spec import (
-    DatasetSpec,
-    NoneSpec,
-    RaggedSpec,
-    Spec,
-    TensorSpec,
-    describe,
-    element_bytes,
-    map_specs,
-    merge,
-    spec_leaves,
-    spec_of,
-)
-from .batching import batched_cardinality, take_blocks
-from .map import check_parallel_calls
+from ..spec import Spec, describe, element_bytes, map_specs, merge, spec_of
+from .batching import batched_cardinality
+from .calling import check_parallel_calls
+from .collating import CollatingCursor
+from .stacking import batched_spec, collate
 
 __all__ = ["Batch"]
 
@@ -67,7 +56,7 @@ class Batch(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs
         size = self.batch_size if self.drop_remainder else None
-        element = map_specs(lambda leaf: stacked_spec(leaf, size), spec.element)
+        element = map_specs(lambda leaf: batched_spec(leaf, size), spec.element)
         return Spec(element, batched_cardinality(spec.cardinality, self.batch_size, self.drop_remainder))
 
     @property
@@ -88,51 +77,23 @@ class Batch(Op):
     def open(self, context: Context) -> Cursor:
         if self.whole_blocks is not None:
             return _WholeBlockCursor(context.input(), self.batch_size, self.drop_remainder)
-        return _BatchCursor(context, self.batch_size, self.drop_remainder)
+        empty = context.arena.empty
+        return CollatingCursor(context, self.batch_size, self.drop_remainder, lambda blocks: _stacked(blocks, empty))
 
 
-def stacked_spec(leaf: Any, size: int | None) -> Any:
-    """The spec of `size` leaves stacked."""
-    if isinstance(leaf, DatasetSpec):
-        raise BadType("cannot batch datasets; use flat_map to take the elements out of them first")
-    if isinstance(leaf, RaggedSpec) or not isinstance(leaf, TensorSpec) or leaf.shape is None:
-        return leaf.with_shape(None) if isinstance(leaf, TensorSpec) else leaf
-    return leaf.with_shape((size, *leaf.shape))
-
-
-class _BatchCursor(FeedCursor):
-    """Stacks elements, whatever they are. It does not skip by arithmetic: an element that fails cuts a batch short."""
-
-    __slots__ = ("_context", "_drop_remainder", "_size")
-
-    def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
-        super().__init__(context.input())
-        self._context = context
-        self._size = size
-        self._drop_remainder = drop_remainder
-
-    def pull(self, n: int) -> Block | None:
-        batches: list[Any] = []
-        while len(batches) < n:
-            batch = self._one()
-            if batch is None:
-                break
-            batches.append(batch)
-        return Block.of_rows(batches) if batches else None
-
-    def _one(self) -> Any:
-        blocks, count = take_blocks(self.feed, self._size)
-        if blocks and blocks[-1].has_failures:
-            return blocks[-1].rows()[-1]
-        if not count or (self._drop_remainder and count < self._size):
-            return None
-        try:
-            joined = concat_blocks(blocks, self._context.arena.empty)
-        except SpecMismatch:
-            joined = None
-        if joined is None:
-            return Failed(self._context.located(_unequal(blocks)))
+def _stacked(blocks: list[Block], allocate: Allocate) -> Any:
+    """The elements of some blocks as one batch."""
+    try:
+        joined = concat_blocks(blocks, allocate)
+    except SpecMismatch:
+        joined = None
+    if joined is not None:
         return joined.as_element()
+    rows = [row for block in blocks for row in block.rows()]
+    try:
+        return collate(rows, allocate)
+    except SpecMismatch:
+        raise _unequal(rows) from None
 
 
 class _WholeBlockCursor(UnaryCursor):
@@ -158,18 +119,12 @@ class _WholeBlockCursor(UnaryCursor):
         return batched_cardinality(self.input.skip(n * self._size), self._size, self._drop_remainder)
 
 
-def _unequal(blocks: list[Block]) -> SpecMismatch:
+def _unequal(rows: list[Any]) -> SpecMismatch:
     """Why elements could not be stacked."""
-    rows = [row for block in blocks for row in block.rows()]
     first = spec_of(rows[0])
-    for i, row in enumerate(rows):
-        spec = spec_of(row)
-        if any(isinstance(leaf, NoneSpec) for leaf in spec_leaves(spec)):
-            return SpecMismatch(f"element {i} of the batch holds None; does the function above return something?")
-        if spec != first:
-            got = f"expected elements of equal shape and dtype, got {describe(first)} for element 0 of the batch and "
-            return SpecMismatch(f"{got}{describe(spec)} for element {i}; {_advice(first, spec)}")
-    return SpecMismatch(f"elements of {describe(first)} cannot be stacked")
+    i, spec = next(((i, spec_of(row)) for i, row in enumerate(rows) if spec_of(row) != first), (0, first))
+    got = f"expected elements of equal shape and dtype, got {describe(first)} for element 0 of the batch and "
+    return SpecMismatch(f"{got}{describe(spec)} for element {i}; {_advice(first, spec)}")
 
 
 def _advice(first: Any, other: Any) -> str:

@@ -183,7 +183,7 @@ class CachedPass:
     def _try_charge(self, nbytes: int, share: Share) -> bool:
         # Who can do without memory leaves a fifth of it to those who cannot.
         after = self.nbytes + nbytes
-        return nbytes + after // 4 <= _free_bytes(share) and self._accounts[id(share)].try_settle(after)
+        return nbytes + after // 4 <= share.free_bytes and self._accounts[id(share)].try_settle(after)
 
     def _close_chunk(self) -> None:
         chunk, nbytes = Block.of_rows(self._tail, has_failures=False), self._tail_bytes
@@ -339,10 +339,6 @@ class _CacheCursor(Cursor):
         if self._input is not None:
             self._input.close()
             self._input = None
-
-
-def _free_bytes(share: Share) -> int:
-    return max(0, share.floor_bytes - share.charged_bytes) + share._ledger.slack_bytes
 
 
 def _sealed(element: Any) -> tuple[Any, int]:

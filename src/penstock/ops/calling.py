@@ -10,15 +10,26 @@ import numpy as np
 from ..block import Block, stack_leaves
 from ..element import Failed, Structure, as_leaf, normalize
 from ..errors import BadType, PenstockError
-from ..plan.op import Context
+from ..options import AUTOTUNE
+from ..plan.op import Context, argument
 
-__all__ = ["Calls", "as_result", "call", "check_callable", "truth"]
+__all__ = ["Calls", "as_result", "call", "check_callable", "check_parallel_calls", "truth"]
 
 
 def check_callable(name: str, function: Any) -> None:
     """Refuses what cannot be called, when the pipeline is written."""
     if not callable(function):
         raise BadType(f"{name}: expected a function, got {type(function).__name__} {function!r:.60}")
+
+
+def check_parallel_calls(op: Any, value: Any) -> None:
+    """Normalizes and checks `num_parallel_calls` of a frozen operator."""
+    if value is None:
+        return
+    number = argument("num_parallel_calls", value)
+    if number != AUTOTUNE:
+        number = argument("num_parallel_calls", value, at_least=1)
+    object.__setattr__(op, "num_parallel_calls", number)
 
 
 def call(function: Callable[..., Any], element: Any) -> Any:

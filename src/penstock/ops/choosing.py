@@ -14,7 +14,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, is_dataset
+from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, OutOfRange
 from ..plan.op import Context
 from ..spec import INFINITE, UNKNOWN, Spec, merge
@@ -282,15 +282,8 @@ def _stackable(blocks: list[Block]) -> bool:
         return False
     like = [(column.shape[1:], column.dtype) for column in first.columns]
     for block in blocks[1:]:
-        if block.columns is None or not _same_layout(first.structure, block.structure):
+        if block.columns is None or not first.structure.same_layout(block.structure):
             return False
         if [(column.shape[1:], column.dtype) for column in block.columns] != like:
             return False
     return True
-
-
-def _same_layout(a: Structure, b: Structure) -> bool:
-    """Whether two nests are equal, and in the same order: equal dicts may have their keys in another."""
-    if a is b:
-        return True
-    return a.kind is b.kind and a.keys == b.keys and all(map(_same_layout, a.children, b.children))

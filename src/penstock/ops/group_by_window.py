@@ -12,8 +12,9 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, PenstockError, PlanError, StateError
+from ..order import draw_seed
 from ..plan.op import Context, Footprint, Op, argument
-from ..plan.seeds import drawn_seeds, reseeded
+from ..plan.seeds import seeded_by
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
 from .calling import call, check_callable
 from .grouping import Group, Grouping, as_integer
@@ -49,6 +50,7 @@ class GroupByWindow(Op):
     reduce_func: Callable[[Any, Any], Any]
     window_size: int | None = None
     window_size_func: Callable[[Any], Any] | None = None
+    drawn: int = dataclasses.field(default_factory=draw_seed, compare=False, repr=False, kw_only=True)
 
     spec_is_hidden = True
 
@@ -96,9 +98,10 @@ class _GroupByWindowCursor(Cursor):
     def __init__(self, context: Context, op: GroupByWindow) -> None:
         self._context = context
         self._reduce = op.reduce_func
+        self._key = op.drawn
         self._grouping = Grouping(context, op.key_of, op.size_of, op.window_size or 1)
         self._group: Group | None = None
-        self._seeds: list[int] = []
+        self._num_windows = 0  # made so far, the one that is being read included
         self._inner: Cursor | None = None
 
     def pull(self, n: int) -> Block | None:
@@ -112,21 +115,20 @@ class _GroupByWindowCursor(Cursor):
             group = self._grouping.next()
             if group is None:
                 return None
-            failed = group if isinstance(group, Failed) else self._enter(group, None)
+            failed = group if isinstance(group, Failed) else self._enter(group)
             if failed is not None:
                 return Block.of_rows([failed], has_failures=True)
 
-    def _enter(self, group: Group, seeds: list[int] | None) -> Failed | None:
+    def _enter(self, group: Group) -> Failed | None:
         """Opens the dataset that a window is reduced to; a window of which none can be made is dropped."""
         self._group = group
+        self._num_windows += 1
         try:
             dataset = self._reduce(np.int64(group.key), self._window(group.rows))
             if not is_dataset(dataset):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-            if seeds:
-                dataset = type(dataset)(reseeded(dataset.node, seeds))
-            self._seeds = drawn_seeds(dataset.node)
-            self._inner = self._context.open_dataset(dataset)
+            seeded = type(dataset)(seeded_by(dataset.node, self._key, self._num_windows))
+            self._inner = self._context.open_dataset(seeded)
             return None
         except PenstockError as error:
             failed = Failed(self._context.located(error))
@@ -160,19 +162,20 @@ class _GroupByWindowCursor(Cursor):
             group = self._grouping.next()
             if group is None:
                 break
-            skipped += isinstance(group, Failed) or self._enter(group, None) is not None
+            skipped += isinstance(group, Failed) or self._enter(group) is not None
         return skipped
 
     def state(self) -> State:
         below = None if self._inner is None else self._inner.state()
-        return [self._grouping.state(self._group), self._seeds if self._group else [], below]
+        return [self._grouping.state(self._group), self._num_windows, below]
 
     def restore(self, state: State) -> None:
-        grouping, seeds, below = expect_list(state, 3)
+        grouping, self._num_windows, below = expect_list(state, 3)
         group = self._grouping.restore(grouping)
         if group is None:
             return
-        failed = self._enter(group, seeds)
+        self._num_windows -= 1
+        failed = self._enter(group)
         if failed is not None or self._inner is None:
             raise StateError(f"the window of key {group.key}, which was being read, can no longer be made")
         self._inner.restore(below)

@@ -11,12 +11,11 @@ import numpy as np
 from ..block import Block, concat_blocks
 from ..element import Failed, Structure, normalize
 from ..errors import PenstockError, SpecMismatch
-from ..options import AUTOTUNE
 from ..plan.node import Node, Origin
-from ..plan.op import Context, ElementFunction, Op, argument, show
+from ..plan.op import Context, ElementFunction, Op, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
-from .calling import Calls, as_result, call, check_callable
+from .calling import Calls, as_result, call, check_callable, check_parallel_calls
 
 __all__ = ["Map"]
 
@@ -92,16 +91,6 @@ class Map(Op):
         if self.vectorized:
             return _VectorizedCall(self.map_func, context)
         return Calls(self.map_func, context, self.into_slot)
-
-
-def check_parallel_calls(op: Any, value: Any) -> None:
-    """Normalizes and checks `num_parallel_calls` of a frozen operator."""
-    if value is None:
-        return
-    number = argument("num_parallel_calls", value)
-    if number != AUTOTUNE:
-        number = argument("num_parallel_calls", value, at_least=1)
-    object.__setattr__(op, "num_parallel_calls", number)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,9 +12,8 @@ from ..element import Failed, is_dataset
 from ..errors import BadType, OverBudget, PenstockError, StateError
 from ..memory.ledger import Lease
 from ..options import AUTOTUNE
-from ..order import hash64
 from ..plan.op import Context
-from ..plan.seeds import drawn_seeds, reseeded
+from ..plan.seeds import seeded_by
 from .calling import call
 
 __all__ = ["CycleCursor"]
@@ -24,16 +23,6 @@ _WHOLE_TURN = 16
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
 _MOST_THREADS = 16
-
-
-def _seeded(dataset: Any, *key: int) -> Any:
-    """The dataset with seeds that follow from a key: made again, it gives the same order again."""
-    drawn = drawn_seeds(dataset.node)
-    if not drawn:
-        return dataset
-    fresh: dict[int, int] = {}
-    seeds = [fresh.setdefault(seed, hash64(*key, len(fresh))) for seed in drawn]
-    return type(dataset)(reseeded(dataset.node, seeds))
 
 
 class _Slot:
@@ -200,7 +189,7 @@ class CycleCursor(Cursor):
             dataset = call(self._function, row)
             if not is_dataset(dataset):
                 raise BadType(f"map_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-            dataset = _seeded(dataset, self._key, place)
+            dataset = type(dataset)(seeded_by(dataset.node, self._key, place))
             return _Slot(place, before, lease, dataset, self._context.open_dataset(dataset))
         except BaseException:
             lease.release()

@@ -109,7 +109,7 @@ class Padder:
 
     def _bind(self, structure: Structure) -> None:
         """Lays the given nests out along the leaves of an element."""
-        if structure is self._structure or structure == self._structure:
+        if self._structure is not None and structure.same_layout(self._structure):
             return
         count = structure.num_leaves
         if self._given_shapes is None:

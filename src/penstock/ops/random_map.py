@@ -16,8 +16,7 @@ from ..order import draw_seed, hash64
 from ..plan.op import Context, ElementFunction, Op, argument
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
-from .calling import Calls, check_callable
-from .map import check_parallel_calls
+from .calling import Calls, check_callable, check_parallel_calls
 
 __all__ = ["RandomMap"]
 

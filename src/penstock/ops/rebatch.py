@@ -152,7 +152,9 @@ class _RebatchCursor(Cursor):
             if any(piece.structure != structure for piece in pieces):
                 seen = " and ".join(dict.fromkeys(str(piece.structure) for piece in pieces))
                 raise SpecMismatch(f"expected batches of equal structure, got {seen}")
-            by_leaf = zip(*[piece.cut() for piece in pieces], strict=True)
+            # Equal dicts may have their keys in another order: leaves are matched by the first one's.
+            cuts = [structure.flatten(piece.structure.unflatten(piece.cut())) for piece in pieces]
+            by_leaf = zip(*cuts, strict=True)
             return structure.unflatten([join(parts, self._context.arena.empty) for parts in by_leaf])
         except PlanError as error:
             return Failed(self._context.located(error))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from ..errors import StateError
+from ..order import hash64
 from .node import Node
 
-__all__ = ["drawn_seeds", "reseeded"]
+__all__ = ["drawn_seeds", "reseeded", "seeded_by"]
 
 
 def _is_unseeded(node: Node) -> bool:
@@ -30,3 +31,12 @@ def reseeded(node: Node, seeds: list[int]) -> Node:
         return node.with_op(dataclasses.replace(node.op, drawn=next(left))) if _is_unseeded(node) else node  # type: ignore[type-var]
 
     return node.transform(seed)
+
+
+def seeded_by(node: Node, *key: int) -> Node:
+    """A plan that a user's function made, with seeds that follow from a key: made again, it gives the same again."""
+    drawn = drawn_seeds(node)
+    if not drawn:
+        return node
+    fresh: dict[int, int] = {}
+    return reseeded(node, [fresh.setdefault(seed, hash64(*key, len(fresh))) for seed in drawn])

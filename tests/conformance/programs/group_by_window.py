@@ -96,6 +96,7 @@ add(
 add(
     "pad_to_bucket_boundary, element too long",
     lambda L: rows(L).bucket_by_sequence_length(L.short_length, [2, 4], [2, 2, 2], pad_to_bucket_boundary=True),
+    oracle=False,  # tf.data comes back to a window that its function refused, without end
 )
 add(
     "padding_values",

@@ -234,8 +234,8 @@ def test_floors_that_do_not_fit_are_a_table() -> None:
 
 
 @pytest.mark.parametrize("nbytes, text", [
-    (0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_536, "1.54 kB"), (64_000_000, "64 MB"), (999_744, "1 MB"), (999_400, "999 kB"), (2 << 30, "2.15 GB"),
-    (5 * 10**12, "5 TB"),
+    (0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_536, "1.54 kB"), (64_000_000, "64 MB"), (999_744, "1 MB"),
+    (999_400, "999 kB"), (2 << 30, "2.15 GB"), (5 * 10**12, "5 TB"),
 ])  # fmt: skip
 def test_sizes_for_people(nbytes: int, text: str) -> None:
     assert format_bytes(nbytes) == text

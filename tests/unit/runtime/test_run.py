@@ -73,9 +73,15 @@ def test_a_closed_run_gives_nothing_and_holds_nothing() -> None:
 
 
 def test_leaving_the_context_closes_whatever_happens() -> None:
-    with pytest.raises(Bad), D.range(10).map(abs, num_parallel_calls=2).run() as run:
-        next(run)
-        raise Bad
+    run = D.range(10).map(abs, num_parallel_calls=2).run()
+
+    def loop() -> None:
+        with run:
+            next(run)
+            raise Bad
+
+    with pytest.raises(Bad):
+        loop()
     with pytest.raises(StopIteration):
         next(run)
     assert not ours()
@@ -110,10 +116,9 @@ def test_what_is_no_error_of_an_element_ends_the_run(parallel: int | None) -> No
 
     dataset = D.range(10).map(stop, num_parallel_calls=parallel)
     run = dataset.run()
-    seen = []
+    seen: list[int] = []
     with pytest.raises(Stop):
-        for x in run:
-            seen.append(int(x))  # noqa: PERF402  what came before must be kept
+        seen.extend(int(x) for x in run)
     with pytest.raises(StopIteration):
         next(run)
     assert seen == list(range(len(seen)))
@@ -191,7 +196,8 @@ INDEX_BACKED: dict[str, Callable[[], Any]] = {
     "unseeded": lambda: D.range(100).shuffle().batch(7),
     "window": lambda: D.range(100).shuffle(30).map(lambda x: x + 1),
     "everything": lambda: (
-        D.range(100).map(lambda x: x + 1).shuffle(10, seed=2).repeat(3).shard(2, 1).skip(3).take(90).batch(4).prefetch(2)
+        D.range(100).map(lambda x: x + 1).shuffle(10, seed=2).repeat(3)
+        .shard(2, 1).skip(3).take(90).batch(4).prefetch(2)
     ),
     "parallel": lambda: D.range(100).map(lambda x: x + 1, num_parallel_calls=2).batch(9),
     "failing": lambda: D.range(100).map(fail_on(3, 50)).take(60),
