@@ -23,6 +23,8 @@ STAMPS := $(VENV)/stamps
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Without isolation the build reuses its directory and its tools: seconds instead of a minute.
 INSTALL_EDITABLE := $(INSTALL) --no-build-isolation --editable
+# Where Python is told to write no bytecode of its own, an import would otherwise compile every module anew.
+PRECOMPILE := $(BIN)/python -m compileall -q src/penstock
 NATIVE := $(wildcard native/*.cpp native/*.h) CMakeLists.txt pyproject.toml
 
 .PHONY: help env demo test lint bench format clean
@@ -90,15 +92,18 @@ $(STAMPS)/torch: $(STAMPS)/venv
 $(STAMPS)/core: $(STAMPS)/build-tools $(NATIVE)
 	@echo "[setup] penstock"
 	@$(INSTALL_EDITABLE) .
+	@$(PRECOMPILE)
 	@touch $@
 
 # An install with extras builds the package as well: the stamp of the core package is renewed with it.
 $(STAMPS)/test: $(STAMPS)/torch $(STAMPS)/build-tools $(NATIVE)
 	@echo "[setup] penstock and what its tests need"
 	@$(INSTALL_EDITABLE) '.[test]'
+	@$(PRECOMPILE)
 	@touch $(STAMPS)/core $@
 
 $(STAMPS)/bench: $(STAMPS)/torch $(STAMPS)/build-tools $(NATIVE)
 	@echo "[setup] penstock and its peers"
 	@$(INSTALL_EDITABLE) '.[bench]'
+	@$(PRECOMPILE)
 	@touch $(STAMPS)/core $@

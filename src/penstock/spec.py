@@ -330,11 +330,16 @@ def check_element(spec: Any, value: Any) -> Any:
 
 
 def _as_structure(structure: Structure, value: Any) -> Any:
-    """A list where the signature has a tuple is that tuple, as in tf.data."""
-    if structure.kind is tuple and isinstance(value, list) and len(value) == len(structure.children):
-        return tuple(_as_structure(child, part) for child, part in zip(structure.children, value, strict=True))
-    if structure.kind is tuple and type(value) is tuple and len(value) == len(structure.children):
-        return tuple(_as_structure(child, part) for child, part in zip(structure.children, value, strict=True))
+    """A list where the signature has a tuple is that tuple; a tuple where it has an array is that array."""
+    kind = type(value)
+    if structure.is_leaf:
+        return list(value) if kind is tuple else value
+    if structure.kind is tuple and kind in (tuple, list) and len(value) == len(structure.children):
+        return tuple(map(_as_structure, structure.children, value))
+    if kind is dict and structure.kind is dict and value.keys() == set(structure.keys):
+        return {
+            key: _as_structure(child, value[key]) for key, child in zip(structure.keys, structure.children, strict=True)
+        }
     return value
 
 

@@ -245,6 +245,9 @@ def _read_lazy(column: Any, index: Index, allocate: Allocate) -> np.ndarray:
 class FromTensors(Op):
     """One element: what was given, as it is.
 
+    Args:
+        tensors: An array, or a nest of arrays. A list is converted to an array.
+
     Memory: nothing beyond the given arrays.
     State: one integer.
 

@@ -100,6 +100,11 @@ class Arena:
             slot.handed_over = True
 
     @property
+    def largest_slot_bytes(self) -> int:
+        """The size of the largest slot there is."""
+        return max(self._slots, default=0)
+
+    @property
     def caller_bytes(self) -> int:
         """Bytes of slots that the caller holds."""
         with self._lock:

@@ -77,6 +77,18 @@ class Share:
         """What is left to it: of its floor, and of the slack."""
         return max(0, self.floor_bytes - self.charged_bytes) + self._ledger.slack_bytes
 
+    @property
+    def budget_bytes(self) -> int:
+        """The budget of the whole run."""
+        return self._ledger.budget_bytes
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether so many bytes could be charged now; asks those who hold without need to let go first."""
+        lease = self.try_acquire(nbytes)
+        if lease is not None:
+            lease.release()
+        return lease is not None
+
     def acquire(self, nbytes: int) -> Lease:
         """A lease of `nbytes`, or `OverBudget`."""
         self.charge(nbytes)

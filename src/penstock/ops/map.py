@@ -11,8 +11,9 @@ import numpy as np
 from ..block import Block, concat_blocks
 from ..element import Failed, Structure, normalize
 from ..errors import PenstockError, SpecMismatch
+from ..options import AUTOTUNE
 from ..plan.node import Node, Origin
-from ..plan.op import Context, ElementFunction, Op, show
+from ..plan.op import Context, ElementFunction, Footprint, Op, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
 from .calling import Calls, as_result, call, check_callable, check_parallel_calls
@@ -69,6 +70,12 @@ class Map(Op):
             num_parallel_calls=parallel,
             deterministic=self.deterministic,
         )
+
+    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+        if not self.traits.num_parallel_calls:
+            return None
+        calls = "as many calls as pay" if self.num_parallel_calls == AUTOTUNE else f"{self.num_parallel_calls} calls"
+        return Footprint(None, f"what {calls} at a time return, and as much again waiting")
 
     def remark(self) -> str:
         return "into the batch's slot" if self.into_slot else ""

@@ -33,6 +33,8 @@ class Prefetch(Op):
 
     buffer_size: int | None
 
+    tuning = ("buffer_size",)
+
     def __post_init__(self) -> None:
         size = AUTOTUNE if self.buffer_size is None else argument("buffer_size", self.buffer_size)
         if size < 0 and size != AUTOTUNE:

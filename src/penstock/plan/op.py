@@ -101,6 +101,8 @@ class Op:
 
     #: Parameters that the optimizer sets, and users do not see.
     internal: ClassVar[tuple[str, ...]] = ()
+    #: Parameters that change how fast it runs, and nothing else.
+    tuning: ClassVar[tuple[str, ...]] = ("num_parallel_calls", "deterministic")
     #: Whether only a run can tell what comes out, whatever goes in: it is what a user's function returns.
     spec_is_hidden: ClassVar[bool] = False
 
@@ -181,12 +183,21 @@ class Op:
         """What the optimizer made of it, in few words, for the plan that runs."""
         return ""
 
+    def fingerprint(self) -> str:
+        """The operator with all that decides what it gives: two pipelines with equal ones share saved positions."""
+        if type(self).describe is not Op.describe:
+            return self.describe()
+        return self._text(hidden=(*self.internal, *self.tuning))
+
     def describe(self) -> str:
         """The operator as one line of a plan: name and the arguments that were given."""
+        return self._text(hidden=self.internal)
+
+    def _text(self, hidden: tuple[str, ...]) -> str:
         shown: list[str] = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if field.repr and field.name not in self.internal and not (value is field.default and shown):
+            if field.repr and field.name not in hidden and not (value is field.default and shown):
                 tuned = value == AUTOTUNE and field.name in ("num_parallel_calls", "buffer_size", "cycle_length")
                 text = "AUTOTUNE" if tuned else show(value)
                 shown.append(f"{field.name}={text}" if shown else text)
@@ -196,7 +207,11 @@ class Op:
 def show(value: Any) -> str:
     """An argument in few characters."""
     if callable(value):
-        return getattr(value, "__qualname__", str(value)).rsplit("<locals>.", 1)[-1].replace("<lambda>", "λ")
+        name = getattr(value, "__qualname__", None)
+        if name is None:  # an object that can be called: its address would make every process's plan another
+            kind: Any = type(value)
+            name = kind.__name__ if kind.__str__ is object.__str__ else str(value)
+        return name.rsplit("<locals>.", 1)[-1].replace("<lambda>", "λ")
     if isinstance(value, np.ndarray):
         return f"{'×'.join(map(str, value.shape))} {value.dtype}"
     text = f"{value:,}".replace(",", "_") if type(value) is int else repr(value)

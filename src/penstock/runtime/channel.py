@@ -20,28 +20,38 @@ _GROWTH = 1.25
 
 
 class Admission:
-    """Decides whether another block may be made: its size is reserved before it exists.
+    """Decides whether another block may be made ahead of demand: only while others keep enough to go on.
 
-    The first block runs alone and is measured; later ones reserve the largest seen × 1.25. A stage with nothing in
-    flight may always make one block, or the run could not go on at all.
+    The first block runs alone and is measured: what it holds itself, and what the stages below took from the ledger to
+    make it. Later ones reserve the largest seen × 1.25, and are made only if as much as the stages below took is free
+    as well, with room for two of the largest batches, or a quarter of the budget, beyond: working ahead is a luxury, and
+    must not take what a batch needs. A stage with nothing in flight may always make one block, or the run could not go on at all.
     """
 
     def __init__(self, share: Share, arena: Arena) -> None:
         self._share = share
         self._arena = arena
         self._largest = 0
+        self._taken_below = 0
+        self._free_before = 0
         self._measured = False
 
     def try_admit(self, num_in_flight: int) -> Lease | None:
         """A lease for the next block, or None if it must wait."""
-        if num_in_flight and not self._measured:
+        if not num_in_flight:
+            self._free_before = self._share.free_bytes
+            return self._share.acquire(0)
+        wanted = int(self._largest * _GROWTH)
+        others = max(2 * self._arena.largest_slot_bytes, self._share.budget_bytes // 4)
+        if not self._measured or not self._share.has_room(wanted + self._taken_below + others):
             return None
-        lease = self._share.try_acquire(int(self._largest * _GROWTH))
-        return self._share.acquire(0) if lease is None and not num_in_flight else lease
+        return self._share.try_acquire(wanted)
 
     def settle(self, lease: Lease, block: Block) -> None:
         """Corrects the lease to what the block holds beyond the arena's slots, which are on the ledger already."""
         nbytes = self._arena.unaccounted_bytes(block)
+        if not self._measured:
+            self._taken_below = max(0, self._free_before - self._share.free_bytes)
         self._largest = max(self._largest, nbytes)
         self._measured = True
         lease.settle(nbytes)

@@ -203,7 +203,7 @@ def _close(root: Cursor, stages: Stages) -> None:
 
 def _fingerprint(node: Node) -> list[str]:
     """The operators of a plan, one text each: enough to tell which one changed."""
-    return [node.op.describe() for node in node.walk()]
+    return [node.op.fingerprint() for node in node.walk()]
 
 
 def _check_state(state: Any, written: Node, optimized: bool) -> None:

@@ -89,6 +89,10 @@ for place in ((4,), (0,), (9,), (4, 5), (3, 7), (2,)):
         lambda L, p=place: L.Dataset.range(10).shuffle(1).take(6).map(lambda x: L.fail_on(x, *p)).map(abs).take(3),
     )
     add(
+        f"map, shuffle(1), take(6), map {place}",
+        lambda L, p=place: bad(L, 10, -1).shuffle(1).take(6).map(lambda x: L.fail_on(x, *p)),
+    )
+    add(
         f"take(6), map, repeat, take(9) {place}",
         lambda L, p=place: L.Dataset.range(10).take(6).map(lambda x: L.fail_on(x, *p)).repeat(2).take(9),
     )

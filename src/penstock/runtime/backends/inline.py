@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...block import Block
-from ...cursor import Cursor, State, UnaryCursor, expect_list
+from ...cursor import Cursor, State, UnaryCursor, expect_list, replay
 from ...element import Failed
 from ...plan.op import ElementFunction
 from ...plan.traits import Traits
@@ -55,5 +55,13 @@ class InlineCursor(UnaryCursor):
         return [self._place, self.input.state()]
 
     def restore(self, state: State) -> None:
+        """Takes positions that threads saved too: how many there are may change from run to run."""
+        if isinstance(state, list) and len(state) == 5 and not state[4]:
+            below, place, offset, num_lost, _ = state
+            self.input.restore(below)
+            self.input.lost(num_lost)
+            self._place = place
+            replay(self, offset)
+            return
         self._place, below = expect_list(state, 2)
         self.input.restore(below)

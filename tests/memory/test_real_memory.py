@@ -1,0 +1,67 @@
+"""Memory as the operating system sees it: anonymous and shared pages of a child process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHILDREN = Path(__file__).with_name("children.py")
+MB = 1_000_000
+# The pages of an interpreter under work differ by a little from run to run; a leak of anything would not be a little.
+SLACK = 10 * MB
+
+
+def child(name: str) -> dict[str, Any]:
+    """What a program of children.py measured of itself."""
+    # malloc gives back at once what is freed: what it would keep for the next time is not what is measured.
+    malloc = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    environment = {**os.environ, **malloc, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(CHILDREN), name], capture_output=True, text=True, timeout=100, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("name, count, batch_bytes", [
+    ("shuffled", 100_000, 4 * MB),
+    ("window_shuffled", 100_000, 4 * MB),
+    ("mapped", 50_000, 256 * 3072 * 4),
+    ("mapped_above_the_shuffle", 20_224, 256 * 3072 * 4),
+    ("vectorized", 50_000, 256 * 3072 * 4),
+])  # fmt: skip
+def test_a_large_array_costs_three_batches_at_most(name: str, count: int, batch_bytes: int) -> None:
+    found = child(name)
+    assert (found["count"], found["batch"]) == (count, batch_bytes)
+    assert found["growth"] < 3 * batch_bytes + SLACK
+    assert found["ledger_peak"] < 3 * batch_bytes + MB
+
+
+def test_a_batch_in_order_costs_nothing_at_all() -> None:
+    found = child("in_order")
+    assert (found["count"], found["batch"]) == (100_000, 4 * MB)
+    assert found["ledger_peak"] == 0
+    assert found["growth"] < 4 * MB
+
+
+def test_the_first_batch_of_a_huge_shuffle_is_cheap() -> None:
+    found = child("huge_range")
+    assert found["count"] == 32
+    assert found["growth"] < 10 * MB
+
+
+def test_parallel_calls_and_prefetch_stay_within_the_budget() -> None:
+    found = child("parallel_within_budget")
+    assert found["count"] == 200
+    assert found["ledger_peak"] <= 12 * MB
+    assert found["growth"] < 12 * MB + SLACK
+
+
+def test_memory_does_not_grow_over_epochs() -> None:
+    sizes = child("epochs")["sizes"]
+    assert len(sizes) == 20
+    assert max(sizes[2:]) - sizes[1] < 2 * MB, [size // 1000 for size in sizes]

@@ -1,0 +1,41 @@
+"""Elements in memory as a source: what `window` and `group_by_window` put into the datasets that they give."""
+
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+from penstock.io.rows import FromRows
+from penstock.plan.node import Node
+from penstock.spec import UNSEEN
+from penstock.testing import check_source
+
+D = ps.Dataset
+
+
+def rows_of(*rows: Any) -> Any:
+    return D(Node(FromRows(list(rows))))
+
+
+def test_rows_come_as_they_are() -> None:
+    array = np.zeros(3)
+    first, second = rows_of((array, b"a"), (np.ones(2), b"b"))
+    assert first[0] is array
+    assert second[1] == b"b"
+
+
+def test_the_spec_is_one_that_all_rows_have() -> None:
+    assert rows_of(np.zeros(3), np.zeros(2)).element_spec == ps.TensorSpec((None,), np.float64)
+    assert rows_of().node.spec.element is UNSEEN
+    assert (len(rows_of(1, 2)), len(rows_of())) == (2, 0)
+
+
+def test_rows_keep_the_laws_of_a_source() -> None:
+    check_source(rows_of(*(np.full(2, i) for i in range(9))))
+
+
+def test_windows_are_made_of_rows() -> None:
+    windows = [[int(x) for x in window] for window in D.range(5).window(2)]
+    assert windows == [[0, 1], [2, 3], [4]]
+    (window, *_) = D.range(5).window(3)
+    assert sorted(int(x) for x in window.shuffle(seed=1).repeat(2)) == [0, 0, 1, 1, 2, 2]

@@ -1,0 +1,57 @@
+"""The command line: the demo on little data, and bad arguments."""
+
+import re
+
+import pytest
+
+import penstock as ps
+from penstock.cli import main
+
+
+def test_the_demo_runs_within_its_budget_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--rows", "2000", "--epochs", "1", "--memory", "64MB"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"rows per second\s+[\d,]+", shown)
+    assert re.search(r"budget\s+64 MB", shown)
+    assert re.search(r"growth of the process, as the system saw it\s+[\d.]+ \w?B", shown)
+    assert re.search(r"by its own ledger\s+[\d.]+ \w?B", shown)
+    assert "Every row came 1 times, and memory stayed within the budget." in shown
+
+
+def test_the_demo_shows_the_plan_with_its_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--rows", "500", "--epochs", "2"]) == 0
+    shown = capsys.readouterr().out
+    for part in ("As written:", "Rewrites:", "As it runs:", "shuffle(10_000, seed=1)", "cli.py:", "sink_order"):
+        assert part in shown
+
+
+@pytest.mark.parametrize(
+    "memory, text", [("lots", "cannot read 'lots'"), ("0MB", "more than 0 bytes"), ("", "cannot read ''")]
+)
+def test_a_budget_that_means_nothing_is_refused_with_what_to_write(
+    memory: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises((SystemExit, ps.errors.BadArgument)) as caught:
+        main(["demo", "--rows", "10", "--memory", memory])
+    told = capsys.readouterr().err + str(caught.value)
+    assert text in told
+    assert "'64MB'" in told
+    if isinstance(caught.value, SystemExit):
+        assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["demo", "--rows", "many"], ["demo", "--colour"]])
+def test_unknown_commands_and_arguments_show_the_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: penstock" in capsys.readouterr().err
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"penstock {ps.__version__}\n"
