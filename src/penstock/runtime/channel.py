@@ -24,8 +24,9 @@ class Admission:
 
     The first block runs alone and is measured: what it holds itself, and what the stages below took from the ledger to
     make it. Later ones reserve the largest seen × 1.25, and are made only if as much as the stages below took is free
-    as well, with room for two of the largest batches, or a quarter of the budget, beyond: working ahead is a luxury, and
-    must not take what a batch needs. A stage with nothing in flight may always make one block, or the run could not go on at all.
+    as well, with room for two of the largest batches, or a quarter of the budget, beyond: working ahead is a luxury,
+    and must not take what a batch needs. A stage with nothing in flight may always make one block, or the run could not
+    go on at all.
     """
 
     def __init__(self, share: Share, arena: Arena) -> None:
