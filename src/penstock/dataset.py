@@ -213,9 +213,12 @@ class Dataset:
 
     def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:
         """What a function makes of this dataset; for operators of your own in a chain of calls."""
+        origin = caller_origin()
+        if not callable(transformation_func):
+            got = type(transformation_func).__name__
+            raise located(BadType(f"transformation_func: expected a function, got {got}"), "apply", origin)
         result = transformation_func(self)
         if not isinstance(result, Dataset):
-            origin = caller_origin()
             raise located(BadType(f"expected a dataset back, got {type(result).__name__}"), "apply", origin)
         return result
 

@@ -32,7 +32,9 @@ class _Arithmetic:
         self._start, self._step, self._dtype = start, step, dtype
 
     def read(self, index: Index) -> Block:
-        if isinstance(index, slice):
+        if not self._step:
+            values = np.full(len(as_array(index)), self._start, dtype=np.int64)
+        elif isinstance(index, slice):
             first = self._start + self._step * index.start
             last = self._start + self._step * index.stop
             values = np.arange(first, last, self._step, dtype=np.int64)

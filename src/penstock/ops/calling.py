@@ -45,8 +45,9 @@ def as_result(value: Any) -> Any:
     if isinstance(value, list):
         value = tuple(value)
     element = normalize(value)
-    if type(element) is tuple and not element:
-        raise BadType("expected at least one component, got an empty tuple: an element must hold something")
+    if element is None or (isinstance(element, (tuple, dict)) and not element):
+        got = "None; does the function return something?" if element is None else f"an empty {type(element).__name__}"
+        raise BadType(f"expected at least one component, got {got}")
     return element
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..block import Block
 from ..element import Failed
+from ..errors import RunError
 from ..plan.op import Context, ElementFunction, Op
 from ..plan.traits import Traits
 from ..spec import UNKNOWN, Spec
@@ -15,6 +16,10 @@ from ..spec import UNKNOWN, Spec
 __all__ = ["IgnoreErrors"]
 
 _log = logging.getLogger("penstock")
+
+
+# An endless dataset of which every element fails would otherwise be dropped for ever.
+_MOST_IN_A_ROW = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +54,7 @@ class _Drop:
     def __init__(self, context: Context, log_warning: bool) -> None:
         self._context = context
         self._log_warning = log_warning
+        self._failed_in_a_row = 0
 
     def __call__(self, block: Block, place: int) -> Block:
         if block.columns is not None:
@@ -60,7 +66,13 @@ class _Drop:
             for i, row in enumerate(rows):
                 if type(row) is Failed:
                     self._warn(row.error, place + i)
-        return Block.of_rows([row for row in rows if type(row) is not Failed], has_failures=False)
+        kept = [row for row in rows if type(row) is not Failed]
+        self._failed_in_a_row = 0 if kept else self._failed_in_a_row + len(rows)
+        if self._failed_in_a_row > _MOST_IN_A_ROW:
+            raise self._context.located(
+                RunError(f"{self._failed_in_a_row:,} elements in a row failed, the last with {rows[-1].error!r:.200}")
+            )
+        return Block.of_rows(kept, has_failures=False)
 
     def _warn(self, error: BaseException, place: int) -> None:
         node = self._context.node

@@ -49,9 +49,10 @@ class Map(Op):
     vectorized: bool = dataclasses.field(default=False, kw_only=True)
     stateful: bool = dataclasses.field(default=False, kw_only=True)
     into_slot: bool = dataclasses.field(default=False, kw_only=True)
+    telling: bool = dataclasses.field(default=False, kw_only=True)
 
     spec_is_hidden = True
-    internal = ("into_slot",)
+    internal = ("into_slot", "telling")
 
     def __post_init__(self) -> None:
         check_callable("map_func", self.map_func)
@@ -69,7 +70,11 @@ class Map(Op):
             pure=not self.stateful,
             num_parallel_calls=parallel,
             deterministic=self.deterministic,
+            tells_failures=self.telling,
         )
+
+    def telling_failures(self) -> Op:
+        return dataclasses.replace(self, telling=True)
 
     def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
         if not self.traits.num_parallel_calls:
@@ -89,10 +94,13 @@ class Map(Op):
         other = inner.op
         if not isinstance(other, Map) or self.stateful or other.stateful:
             return None
-        calls = (self.num_parallel_calls, self.deterministic, self.vectorized)
-        if calls != (other.num_parallel_calls, other.deterministic, other.vectorized):
+        if self._manner() != other._manner():
             return None
         return dataclasses.replace(self, map_func=Composed(other.map_func, inner.origin, self.map_func))
+
+    def _manner(self) -> tuple[Any, ...]:
+        """All but the function: maps that agree in it can be one."""
+        return (self.num_parallel_calls, self.deterministic, self.vectorized, self.telling)
 
     def element_function(self, context: Context) -> ElementFunction:
         if self.vectorized:

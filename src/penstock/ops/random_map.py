@@ -50,10 +50,11 @@ class RandomMap(Op):
     deterministic: bool | None = None
     into_slot: bool = dataclasses.field(default=False, kw_only=True, repr=False)
     by_number: bool = dataclasses.field(default=False, kw_only=True, repr=False)
+    telling: bool = dataclasses.field(default=False, kw_only=True, repr=False)
     drawn: int = dataclasses.field(default_factory=draw_seed, kw_only=True, compare=False, repr=False)
 
     spec_is_hidden = True
-    internal = ("into_slot", "by_number")
+    internal = ("into_slot", "by_number", "telling")
 
     def __post_init__(self) -> None:
         check_callable("map_func", self.map_func)
@@ -72,7 +73,11 @@ class RandomMap(Op):
             keyed=True,
             num_parallel_calls=self.num_parallel_calls or 0,
             deterministic=self.deterministic,
+            tells_failures=self.telling,
         )
+
+    def telling_failures(self) -> Op:
+        return dataclasses.replace(self, telling=True)
 
     def numbered(self) -> Op | None:
         return None if self.by_number else dataclasses.replace(self, by_number=True)

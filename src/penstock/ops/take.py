@@ -99,7 +99,6 @@ class _TakeCursor(UnaryCursor):
     def lost(self, n: int) -> None:
         if self._elastic:
             self._given -= n
-        self.input.lost(n)
 
     def state(self) -> State:
         return [self._given, self.input.state()]

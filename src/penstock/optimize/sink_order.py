@@ -21,10 +21,16 @@ def sink_order(node: Node) -> Rewrite | None:
     traits = below.op.traits
     if not traits.one_to_one or len(below.inputs) != 1 or not node.op.moves_below(below.op):
         return None
-    if node.op.traits.by_place and _counts_successes(below.input):
-        return None
+    moved = node.op.moved_below(below.op)
+    if _counts_successes(below.input):
+        # The take that stands there was written below this operator or above it: only one that hears of the same
+        # failures may join it, and nothing may that depends on where it ends.
+        if node.op.traits.by_place or (moved.counts_successes and not traits.tells_failures):
+            return None
+    if moved.counts_successes:
+        below = below.with_op(below.op.telling_failures())
     if traits.pure:
-        sunk = node.with_op(node.op.moved_below(below.op)).on(below.input)
+        sunk = node.with_op(moved).on(below.input)
         reason = f"{below.op.describe()} looks at one element at a time: {node.op.name} moves below it, to smaller data"
         return Rewrite(below.on(sunk), reason)
     return _sink_below_keyed(node, below) if traits.keyed else None

@@ -159,6 +159,10 @@ class Op:
         """This order operator as it must be below `op` to mean what it meant above."""
         return self
 
+    def telling_failures(self) -> Op:
+        """This operator, telling a `take` below it how many elements failed here; itself if none ever does."""
+        return self
+
     def numbered(self) -> Op | None:
         """This keyed operator, knowing elements by the numbers they carry; None if it does already."""
         raise AssertionError(f"{type(self).__name__} is not keyed")

@@ -27,6 +27,7 @@ class Traits:
         moves_below_map: An order operator that gives the same result below a pure one-to-one operator as above it.
         by_place: An order operator whose result depends on how many elements came before, so that it stays above one
             that goes by successes.
+        tells_failures: A `take` was moved below it, and must hear how many of the elements it gave failed here.
         live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
         num_parallel_calls: Threads asked for; 0 for none.
         deterministic: Whether parallel calls keep the order; None leaves it to the options.
@@ -41,6 +42,7 @@ class Traits:
     keyed: bool = False
     moves_below_map: bool = False
     by_place: bool = False
+    tells_failures: bool = False
     live: bool = False
     num_parallel_calls: int = 0
     deterministic: bool | None = None

@@ -118,6 +118,4 @@ def _cursor_of(context: _Context) -> Cursor:
         return InlineCursor(context.input(), function, traits)
     ordered = context.deterministic if traits.deterministic is None else traits.deterministic
     context.detached = True
-    return ParallelCursor(
-        context.input, function, traits.num_parallel_calls, ordered, context.share, context.arena, context.meter
-    )
+    return ParallelCursor(context.input, function, traits, ordered, context.share, context.arena, context.meter)

@@ -67,6 +67,15 @@ class Accounts(RuleBasedStateMachine):
         self.grew(lease, share, nbytes)
         return (lease, share)
 
+    @rule(which=st.integers(0, 3), nbytes=SIZES)
+    def ask(self, which: int, nbytes: int) -> None:
+        """Asking for room is not taking it: nothing changes, not even the peak."""
+        share = self.shares[which % len(self.shares)]
+        before = (self.ledger.charged_bytes, self.ledger.peak_bytes, share.peak_bytes)
+        assert share.free_bytes == self.room(share)
+        assert share.has_room(nbytes) == (nbytes <= self.room(share))
+        assert (self.ledger.charged_bytes, self.ledger.peak_bytes, share.peak_bytes) == before
+
     @rule(taken=leases, nbytes=SIZES)
     def settle(self, taken: tuple[Lease, Share], nbytes: int) -> None:
         lease, share = taken
@@ -140,8 +149,9 @@ def test_what_is_held_without_need_is_let_go_before_a_refusal() -> None:
     ledger.on_shortage(let_go)
     needy.acquire(20)
     assert asked == []  # there was room
-    needy.acquire(50)
+    assert needy.has_room(50)
     assert asked == [100]
+    needy.acquire(50)
     assert ledger.charged_bytes == 70
     assert needy.try_acquire(31) is None
 

@@ -360,7 +360,7 @@ def test_stats_tell_of_the_run_and_of_each_stage() -> None:
 def test_what_the_caller_holds_is_told() -> None:
     with D.from_tensor_slices(np.zeros((100, 1000))).shuffle(seed=1).batch(10).run() as run:
         batch = next(run)
-        assert run.stats()["caller_bytes"] == batch.nbytes == 80_000
+        assert batch.nbytes == 80_000 <= run.stats()["caller_bytes"] <= 90_000  # the slot that it lies in
         del batch
         assert run.stats()["caller_bytes"] == 0
 

@@ -19,12 +19,13 @@ def count_failures(block: Block) -> int:
 class InlineCursor(UnaryCursor):
     """Applies a function to each block as it is pulled."""
 
-    __slots__ = ("_function", "_one_to_one", "_place", "_pure")
+    __slots__ = ("_function", "_one_to_one", "_place", "_pure", "_tells_failures")
 
     def __init__(self, input: Cursor, function: ElementFunction, traits: Traits) -> None:
         super().__init__(input)
         self._function = function
         self._one_to_one = traits.one_to_one
+        self._tells_failures = traits.tells_failures
         self._pure = traits.pure or traits.keyed
         self._place = 0
 
@@ -35,7 +36,7 @@ class InlineCursor(UnaryCursor):
                 return None
             result = self._function(block, self._place)
             self._place += block.size
-            if result.has_failures and self._one_to_one:
+            if result.has_failures and self._tells_failures:
                 self.input.lost(count_failures(result) - count_failures(block))
             if result.size:
                 return result

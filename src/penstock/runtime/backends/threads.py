@@ -14,6 +14,7 @@ from ...errors import StateError
 from ...memory.arena import Arena
 from ...memory.ledger import Share
 from ...plan.op import ElementFunction
+from ...plan.traits import Traits
 from ..channel import Admission, Ready, Threads
 from ..meter import Meter
 from .inline import count_failures
@@ -36,7 +37,7 @@ class ParallelCursor(Cursor):
         self,
         open_input: Callable[[], Cursor],
         function: ElementFunction,
-        num_parallel_calls: int,
+        traits: Traits,
         ordered: bool,
         share: Share,
         arena: Arena,
@@ -46,7 +47,8 @@ class ParallelCursor(Cursor):
         self._input = open_input()
         self._function = function
         self._ordered = ordered
-        self._tuner = ParallelismTuner(num_parallel_calls, meter)
+        self._tells_failures = traits.tells_failures
+        self._tuner = ParallelismTuner(traits.num_parallel_calls, meter)
         self._share = share
         self._admission = Admission(share, arena)
         self._meter = meter
@@ -138,11 +140,17 @@ class ParallelCursor(Cursor):
     def _applied(self, block: Block, place: int) -> tuple[Block, int]:
         """What the function makes of a block, and how many elements failed in it."""
         result = self._function(block, place)
-        num_lost = count_failures(result) - count_failures(block) if result.has_failures else 0
+        num_lost = self._failures_in(result, block)
         if num_lost:
             with self._pulling, self._threads.changed:
                 self._lost(num_lost)
         return result, num_lost
+
+    def _failures_in(self, result: Block, block: Block) -> int:
+        """Failures that the input must hear of."""
+        if not self._tells_failures or not result.has_failures:
+            return 0
+        return count_failures(result) - count_failures(block)
 
     def _lost(self, n: int) -> None:
         self._input.lost(n)
@@ -266,7 +274,7 @@ class ParallelCursor(Cursor):
                 raise StateError(f"the input ends {left} elements before the saved position")
             ticket.size, ticket.block, ticket.num_lost = block.size, self._function(block, place), 0
             if untold:
-                self.lost(count_failures(ticket.block) - count_failures(block))
+                self.lost(self._failures_in(ticket.block, block))
             self._tickets.append(ticket)
             place, left = place + block.size, left - block.size
         input.close()
