@@ -211,7 +211,7 @@ class Dataset:
         files = _made(ListFiles, lambda: (ListFiles(file_pattern), []))
         return files.shuffle(seed=seed) if shuffle or shuffle is None else files
 
-    def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:
+    def apply(self, transformation_func: Any) -> Dataset:
         """What a function makes of this dataset; for operators of your own in a chain of calls."""
         origin = caller_origin()
         if not callable(transformation_func):

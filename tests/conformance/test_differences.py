@@ -128,3 +128,10 @@ def test_unique_of_anything() -> None:
     assert list(ps.Dataset.from_tensor_slices(floats).unique()) == [0.5, 1.5]
     with pytest.raises(TypeError):
         oracle_tf.L.Dataset.from_tensor_slices(floats).unique()
+
+
+def test_endless_repetition_of_failures() -> None:
+    theirs, ours = both(lambda L: bad(L, 1, 0).repeat())
+    assert theirs == [ERROR]
+    assert len(ours) > 1
+    assert set(ours) == {ERROR}

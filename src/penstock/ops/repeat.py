@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed
 from ..order import RepeatOrder, child_epoch
 from ..plan.op import Context, Op, OrderOf, argument
 from ..plan.traits import Traits
@@ -82,8 +81,7 @@ class _RepeatCursor(Cursor):
         while self._count is None or self._iteration < self._count:
             block = self._input.pull(n)
             if block is not None:
-                self._fruitful = self._fruitful or any(type(row) is not Failed for row in block.rows()) \
-                    if block.has_failures else True  # fmt: skip
+                self._fruitful = True
                 return block
             if self._count is None and not self._fruitful:
                 return None  # repeating nothing for ever would never end

@@ -22,11 +22,11 @@ def sink_order(node: Node) -> Rewrite | None:
     if not traits.one_to_one or len(below.inputs) != 1 or not node.op.moves_below(below.op):
         return None
     moved = node.op.moved_below(below.op)
-    if _counts_successes(below.input):
-        # The take that stands there was written below this operator or above it: only one that hears of the same
-        # failures may join it, and nothing may that depends on where it ends.
-        if node.op.traits.by_place or (moved.counts_successes and not traits.tells_failures):
-            return None
+    # A take that counts successes further down may be joined only by one that hears of the same failures, and by
+    # nothing that depends on where it ends.
+    apart = node.op.traits.by_place or (moved.counts_successes and not traits.tells_failures)
+    if apart and _counts_successes(below.input):
+        return None
     if moved.counts_successes:
         below = below.with_op(below.op.telling_failures())
     if traits.pure:

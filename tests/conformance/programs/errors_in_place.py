@@ -194,7 +194,6 @@ add("padded_batch of rows", lambda L: bad(L, 8, 3).map(lambda x: L.fill(x % 3 + 
 add("skip of repeat", lambda L: bad(L, 3, 1).repeat(4).skip(3), **BY_PLACE)
 add("skip of skip", lambda L: bad(L, 8, 0).skip(1).skip(1), **BY_PLACE)
 add("endless, first always fails", lambda L: bad(L, 2, 0).repeat(), max_items=8)
-add("endless, all fail", lambda L: bad(L, 1, 0).repeat())
 add("endless, take counts good ones", lambda L: bad(L, 2, 1).repeat().take(3))
 add("cache, second pass", lambda L: bad(L, 5, 2).cache(), passes=2)
 add("failing after batch", lambda L: bad_batches(L).map(lambda b: b + 1))
