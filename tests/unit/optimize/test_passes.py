@@ -8,6 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.optimize import PASSES, optimized
+from tests.unit.fakes import all_with_errors
 
 D = ps.Dataset
 SLICES = D.from_tensor_slices(np.arange(20))
@@ -74,3 +75,76 @@ def test_a_run_without_the_optimizer_runs_what_was_written() -> None:
         assert run.plan == dataset.node
     with dataset.run() as run:
         assert run.plan == optimized(dataset.node)
+
+
+# --- failures ---
+
+
+def fail_on(modulus: int, rest: int) -> Callable[[Any], Any]:
+    def fail(x: Any) -> Any:
+        if x % modulus == rest:
+            raise ValueError(int(x))
+        return x
+
+    return fail
+
+
+def stream(count: int) -> Any:
+    """Numbers without random access."""
+    return D.range(count).filter(lambda x: True)
+
+
+FAILING: dict[str, Callable[[Any], Any]] = {
+    "take": lambda ds: ds.map(fail_on(3, 1)).take(4),
+    "take below another function": lambda ds: ds.map(double).take(4).map(fail_on(3, 1)),
+    "take between functions that fail": lambda ds: ds.map(fail_on(4, 0)).take(3).map(fail_on(3, 1)),
+    "two takes": lambda ds: ds.map(fail_on(4, 0)).take(5).map(fail_on(3, 1), num_parallel_calls=2).take(3),
+    "take, repeat": lambda ds: ds.map(fail_on(3, 1)).take(3).repeat(2),
+    "take, skip": lambda ds: ds.map(fail_on(3, 1)).take(4).skip(1),
+    "take, shard": lambda ds: ds.map(fail_on(3, 1)).take(4).shard(2, 0),
+    "take, shuffle": lambda ds: ds.map(fail_on(3, 1)).take(4).shuffle(seed=1),
+    "take, window shuffle": lambda ds: ds.map(fail_on(3, 0)).take(2).shuffle(3, seed=3),
+    "skip, take": lambda ds: ds.map(fail_on(3, 1)).skip(1).take(3),
+    "shuffle, take": lambda ds: ds.map(fail_on(3, 1)).shuffle(5, seed=1).take(4),
+    "prefetch below": lambda ds: ds.prefetch(2).map(fail_on(3, 2)).take(3),
+    "prefetch above": lambda ds: ds.map(fail_on(3, 2)).take(3).prefetch(2),
+    "prefetch between": lambda ds: ds.map(fail_on(3, 2), num_parallel_calls=2).prefetch(1).take(5).skip(3),
+    "parallel": lambda ds: ds.map(double, num_parallel_calls=2).map(fail_on(3, 1)).take(4),
+    "enumerate": lambda ds: ds.map(fail_on(3, 1)).enumerate().take(3).map(lambda i, x: x),
+    "batch": lambda ds: ds.map(fail_on(5, 3)).take(7).batch(2),
+}
+
+
+@pytest.mark.parametrize("source", [lambda: D.range(12), lambda: D.counter(), lambda: stream(12)])
+@pytest.mark.parametrize("build", FAILING.values(), ids=FAILING)
+def test_elements_and_errors_come_as_in_the_plan_as_written(
+    source: Callable[[], Any], build: Callable[[Any], Any]
+) -> None:
+    """A take counts what the functions below it return, wherever it is moved, and no others."""
+
+    def outcome(optimize: bool) -> list[str]:
+        with build(source()).take(40).run(epoch=1, optimize=optimize) as run:
+            return [repr(x) for x in all_with_errors(run)]
+
+    assert outcome(True) == outcome(False)
+
+
+@pytest.mark.parametrize("source", [lambda: D.range(12), lambda: stream(12)])
+@pytest.mark.parametrize("build", FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize("optimize", [True, False])
+def test_positions_are_exact_where_elements_fail(source: Any, build: Callable[[Any], Any], optimize: bool) -> None:
+    states = []
+    with build(source()).run(epoch=1, optimize=optimize) as run:
+        found: list[str] = []
+        while True:
+            states.append(run.state_dict())
+            try:
+                found.append(repr(next(run)))
+            except StopIteration:
+                break
+            except ValueError as error:
+                found.append(repr(error))
+    for done, state in enumerate(states):
+        with build(source()).run(optimize=optimize) as again:
+            again.load_state_dict(state)
+            assert [repr(x) for x in all_with_errors(again)] == found[done:], f"after {done}"

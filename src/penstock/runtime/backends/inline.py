@@ -42,7 +42,8 @@ class InlineCursor(UnaryCursor):
                 return result
 
     def skip(self, n: int) -> int:
-        if not (self._one_to_one and self._pure):
+        # Who must tell of failures must call: they decide how far the input goes.
+        if not (self._one_to_one and self._pure) or self._tells_failures:
             return super().skip(n)
         skipped = self.input.skip(n)
         self._place += skipped

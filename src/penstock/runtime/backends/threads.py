@@ -219,7 +219,7 @@ class ParallelCursor(Cursor):
             self._num_lost_delivered += n
 
     def skip(self, n: int) -> int:
-        if self._threads.count or self._tickets:
+        if self._threads.count or self._tickets or self._tells_failures:
             return super().skip(n)
         skipped = self._input.skip(n)
         self._place += skipped
