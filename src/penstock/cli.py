@@ -10,6 +10,7 @@ import numpy as np
 
 from . import __version__
 from .dataset import Dataset
+from .errors import BadArgument
 from .memory.ledger import format_bytes
 from .observe.process import PeakMemory
 from .options import parse_memory
@@ -27,7 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     demo.add_argument("--memory", default="64MB", help="the budget (default: 64MB)")
     demo.add_argument("--epochs", type=int, default=3, help="passes over the data (default: 3)")
     options = parser.parse_args(arguments)
-    return run_demo(options.rows, options.memory, options.epochs)
+    try:
+        return run_demo(options.rows, options.memory, options.epochs)
+    except BadArgument as error:
+        parser.error(str(error))
 
 
 def run_demo(num_rows: int, memory: str, num_epochs: int) -> int:

@@ -333,4 +333,4 @@ def _first_element(node: Node) -> Any:
 
 def _budget_bytes(options: Options) -> int:
     memory = DEFAULT_MEMORY_FRACTION if options.memory is None else options.memory
-    return parse_memory(memory, available_bytes())
+    return parse_memory(memory, available_bytes() if isinstance(memory, float) else 0)

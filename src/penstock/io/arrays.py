@@ -30,7 +30,7 @@ from ..element import (
 from ..errors import BadType, PenstockError, SpecMismatch
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder, as_array
-from ..plan.op import Context, Op, Reader, show
+from ..plan.op import BlockKind, Context, Op, Reader, show
 from ..plan.traits import SOURCE, Traits
 from ..spec import RaggedSpec, Spec, TensorSpec, spec_of
 
@@ -90,9 +90,9 @@ class FromTensorSlices(Op):
     def open(self, context: Context) -> Cursor:
         return IndexCursor(self.reader(context), RangeOrder(self._size))
 
-    def block_kind(self) -> str | None:
+    def block_kind(self) -> BlockKind | None:
         if all(isinstance(column, np.ndarray) for column in self._columns):
-            return "a read-only view, no copy"
+            return "view"
         return None
 
     def describe(self) -> str:

@@ -15,7 +15,7 @@ from ..element import LEAF
 from ..errors import BadArgument, BadType
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder, as_array, draw_seed, hash64
-from ..plan.op import Context, Op, Reader, argument
+from ..plan.op import BlockKind, Context, Op, Reader, argument
 from ..plan.traits import SOURCE, Traits
 from ..spec import INFINITE, Spec, TensorSpec
 
@@ -94,7 +94,7 @@ class Range(Op):
     def open(self, context: Context) -> Cursor:
         return IndexCursor(self.reader(context), RangeOrder(self.num_elements))
 
-    def block_kind(self) -> str | None:
+    def block_kind(self) -> BlockKind | None:
         return "computed"
 
     def describe(self) -> str:

@@ -89,6 +89,10 @@ class Share:
             self._ledger.let_go()
         return nbytes <= self.free_bytes
 
+    def raise_floor(self, nbytes: int) -> None:
+        """Sets more bytes aside for this share alone, if the slack has them: what it needs to go on at all."""
+        self._ledger.raise_floor(self, nbytes)
+
     def acquire(self, nbytes: int) -> Lease:
         """A lease of `nbytes`, or `OverBudget`."""
         self.charge(nbytes)
@@ -136,6 +140,18 @@ class Ledger:
     def slack_bytes(self) -> int:
         """What the floors leave, and nobody uses yet."""
         return self.budget_bytes - self._floors - self._slack_used
+
+    def raise_floor(self, share: Share, nbytes: int) -> None:
+        """Moves bytes from the slack to a share's floor, as many as there are up to `nbytes` in all."""
+        with self._lock:
+            extra = nbytes - share.floor_bytes
+            used = max(0, share.charged_bytes - share.floor_bytes)
+            extra = min(extra, self.slack_bytes + used)
+            if extra <= 0:
+                return
+            share.floor_bytes += extra
+            self._floors += extra
+            self._slack_used -= min(extra, used)
 
     def on_shortage(self, release: Callable[[], None]) -> None:
         """Names a function that lets go of what is held without need; called when a charge would be refused."""

@@ -60,7 +60,7 @@ class Explanation:
         held = [(node, footprint) for node, footprint in self.stages if footprint is not None]
         for node, footprint in reversed(held):
             size = "not known before it runs" if footprint.held_bytes is None else format_bytes(footprint.held_bytes)
-            lines.append(f"  {node.op.name:<24} {size:>12}  {footprint.reason}")
+            lines.append(f"  {node.op.name:<24} {size:>24}  {footprint.reason}")
         if not held:
             lines.append("  nothing")
         return "\n".join(lines)

@@ -9,7 +9,7 @@ from typing import Any
 from ..block import Allocate, Block, concat_blocks
 from ..cursor import Cursor, UnaryCursor
 from ..errors import SpecMismatch
-from ..plan.op import Context, Footprint, Op, argument
+from ..plan.op import BlockKind, Context, Footprint, Op, argument
 from ..plan.traits import Traits
 from ..spec import Spec, describe, element_bytes, map_specs, merge, spec_of
 from .batching import batched_cardinality
@@ -18,6 +18,9 @@ from .collating import CollatingCursor
 from .stacking import batched_spec, collate
 
 __all__ = ["Batch"]
+
+
+_REMARKS = {"view": "read-only views, no copy", "gather": "one gather each", "computed": "computed at once"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Batch(Op):
     drop_remainder: bool = False
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
-    whole_blocks: str | None = dataclasses.field(default=None, kw_only=True)
+    whole_blocks: BlockKind | None = dataclasses.field(default=None, kw_only=True)
 
     internal = ("whole_blocks",)
 
@@ -64,14 +67,16 @@ class Batch(Op):
         return Traits(collates=True)
 
     def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+        if self.whole_blocks == "view":
+            return Footprint(0, "each batch is a view of your arrays")
         each = element_bytes(inputs[0].element)
         held = None if each is None else each * self.batch_size
         return Footprint(held, f"{self.batch_size:,} elements in one batch")
 
     def remark(self) -> str:
-        return self.whole_blocks or ""
+        return "" if self.whole_blocks is None else _REMARKS[self.whole_blocks]
 
-    def taking_blocks(self, kind: str) -> Op | None:
+    def taking_blocks(self, kind: BlockKind) -> Op | None:
         return dataclasses.replace(self, whole_blocks=kind) if self.whole_blocks is None else None
 
     def open(self, context: Context) -> Cursor:

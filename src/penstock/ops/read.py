@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..cursor import Cursor
 from ..indexed import IndexCursor
 from ..order import Order, RangeOrder
-from ..plan.op import Context, Footprint, Op, OrderOf
+from ..plan.op import BlockKind, Context, Footprint, Op, OrderOf
 from ..plan.traits import SOURCE, Traits
 from ..spec import INFINITE, Spec
 
@@ -94,9 +94,9 @@ class Read(Op):
         """Whether neighbours in the order are neighbours in the source, so that blocks can be views."""
         return self.numbered_at is None and isinstance(self.order(0).slice(0, 2), slice)
 
-    def block_kind(self) -> str | None:
+    def block_kind(self) -> BlockKind | None:
         kind = self.source.block_kind()
-        return kind if kind is None or self.is_contiguous else "one gather each"
+        return "gather" if kind == "view" and not self.is_contiguous else kind
 
     def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
         upper = self.numbering(0)

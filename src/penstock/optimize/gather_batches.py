@@ -16,4 +16,4 @@ def gather_batches(node: Node) -> Rewrite | None:
     op = None if kind is None else node.op.taking_blocks(kind)
     if op is None:
         return None
-    return Rewrite(node.with_op(op), f"{node.input.op.name} makes whole batches at once: {kind}")
+    return Rewrite(node.with_op(op), f"{node.input.op.name} makes whole batches at once: {op.remark()}")

@@ -24,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from ..memory.ledger import Share
     from .node import Node
 
-__all__ = ["Context", "ElementFunction", "Footprint", "Op", "OrderOf", "Reader", "argument", "show"]
+__all__ = ["BlockKind", "Context", "ElementFunction", "Footprint", "Op", "OrderOf", "Reader", "argument", "show"]
+
+#: How a source makes many elements at once: a view of the user's arrays, one gather, or from nothing.
+BlockKind = Literal["view", "gather", "computed"]
 
 #: The order of one epoch.
 OrderOf = Callable[[int], Order]
@@ -167,11 +170,11 @@ class Op:
         """This keyed operator, knowing elements by the numbers they carry; None if it does already."""
         raise AssertionError(f"{type(self).__name__} is not keyed")
 
-    def block_kind(self) -> str | None:
-        """How this source makes a block of many elements at once, in words; None where it cannot without failures."""
+    def block_kind(self) -> BlockKind | None:
+        """How this source makes a block of many elements at once; None where it cannot without failures."""
         return None
 
-    def taking_blocks(self, kind: str) -> Op | None:
+    def taking_blocks(self, kind: BlockKind) -> Op | None:
         """This operator, taking its input's blocks whole as they are made; None if it does already, or cannot."""
         return None
 

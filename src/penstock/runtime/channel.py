@@ -53,8 +53,10 @@ class Admission:
         nbytes = self._arena.unaccounted_bytes(block)
         if not self._measured:
             self._taken_below = max(0, self._free_before - self._share.free_bytes)
-        self._largest = max(self._largest, nbytes)
-        self._measured = True
+        if nbytes > self._largest or not self._measured:
+            self._largest, self._measured = max(self._largest, nbytes), True
+            # One block must always fit, whatever others make ahead meanwhile.
+            self._share.raise_floor(int(self._largest * _GROWTH))
         lease.settle(nbytes)
 
 

@@ -48,10 +48,10 @@ class Stages:
         meter = self.meters.get(id(node))
         if meter is None:
             meter = self.meters[id(node)] = Meter(node.op.describe())
-            self._shares[id(node)] = self.ledger.share(f"{node.op.name} at {node.origin}")
+            self._shares[id(node)] = self.ledger.share(node.op.name)
             self._nodes.append(node)
         context = _Context(self, node, epoch, self._shares[id(node)], meter)
-        return MeteredCursor(_cursor_of(context), meter, consumer, in_its_time)
+        return MeteredCursor(_cursor_of(context), node, meter, consumer, in_its_time)
 
     def open_nested(self, node: Node, epoch: int, host: _Context) -> Cursor:
         """The cursor of a dataset that the host stage works with."""

@@ -8,6 +8,8 @@ from time import perf_counter_ns
 from ..block import Block
 from ..cursor import Cursor, State
 from ..element import Failed, nbytes_of
+from ..errors import PenstockError
+from ..plan.node import Node, located
 
 __all__ = ["Meter", "MeteredCursor"]
 
@@ -42,17 +44,23 @@ class Meter:
 class MeteredCursor(Cursor):
     """Counts what passes. `consumer` is the meter of the stage that pulls, in its own time or by a thread."""
 
-    __slots__ = ("_consumer", "_cursor", "_in_its_time", "_meter")
+    __slots__ = ("_consumer", "_cursor", "_in_its_time", "_meter", "_node")
 
-    def __init__(self, cursor: Cursor, meter: Meter, consumer: Meter | None, in_its_time: bool = True) -> None:
+    def __init__(
+        self, cursor: Cursor, node: Node, meter: Meter, consumer: Meter | None, in_its_time: bool = True
+    ) -> None:
         self._cursor = cursor
+        self._node = node
         self._meter = meter
         self._consumer = consumer
         self._in_its_time = in_its_time
 
     def pull(self, n: int) -> Block | None:
         start = perf_counter_ns()
-        block = self._cursor.pull(n)
+        try:
+            block = self._cursor.pull(n)
+        except PenstockError as error:
+            raise located(error, self._node.op.name, self._node.origin) from error.__cause__
         elapsed = perf_counter_ns() - start
         meter = self._meter
         meter.elapsed_ns += elapsed

@@ -92,7 +92,7 @@ class ParallelCursor(Cursor):
             lease = None if self._ended or self._threads.stopped else self._admission.try_admit(len(self._tickets))
             if lease is None:
                 if not self._ended and not self._threads.stopped:
-                    changed.wait(0.02)  # until the consumer has taken something, or memory came free elsewhere
+                    changed.wait(0.002)  # until the consumer has taken something, or memory came free elsewhere
                 return None
         ticket = Ready(None, self._place, lease)
         ticket.lost_before = self._num_lost
