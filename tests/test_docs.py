@@ -2,7 +2,7 @@
 
 The blocks of a page share one namespace, in order. An expression followed by `# → value` must give that value, NumPy
 values written as plain ones (and datasets as the lists of their elements); a `print(…)  # → text` must print that text.
-A block of `text` right after a Python block is what that block prints. `…` in either stands for anything.
+A block of `text` right after a Python block is what that block prints, up to the width of gaps. `…` is anything.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def agrees(found: Any, expected: str) -> bool:
 
 
 def matches(found: str, expected: str) -> bool:
-    parts = (re.escape(part) for part in expected.split("…"))
-    return re.fullmatch(".*?".join(parts), found, re.DOTALL) is not None
+    parts = (re.escape(re.sub(" +", " ", part)) for part in expected.split("…"))
+    return re.fullmatch(".*?".join(parts), re.sub(" +", " ", found), re.DOTALL) is not None
 
 
 def plain(value: Any) -> Any:

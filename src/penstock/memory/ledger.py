@@ -198,7 +198,7 @@ class Ledger:
         held = ", ".join(f"{s.name} {format_bytes(s.charged_bytes)}" for s in holders if s.charged_bytes)
         left = share.free_bytes
         return (
-            f"{share.name}: asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
+            f"asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
             f"{format_bytes(left)} of the {format_bytes(self.budget_bytes)} budget are left to it"
             f"{f' (held: {held})' if held else ''}; "
             f"use memory={self.budget_bytes - left + nbytes:_} or more, or make the stage hold less"

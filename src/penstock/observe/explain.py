@@ -10,6 +10,7 @@ from ..optimize import PASSES, Step, optimize
 from ..plan.node import Node
 from ..plan.op import Footprint
 from ..plan.render import render
+from ..plan.settle import settled
 
 __all__ = ["Explanation", "explain"]
 
@@ -70,7 +71,7 @@ class Explanation:
 
 def explain(node: Node, budget_bytes: int, rewrite: bool) -> Explanation:
     """Explains a plan without running it."""
-    plan, steps = optimize(node, PASSES) if rewrite else (node, [])
+    plan, steps = optimize(settled(node), PASSES) if rewrite else (node, [])
     return Explanation(node, tuple(steps), plan, budget_bytes)
 
 

@@ -65,7 +65,7 @@ class Shuffle(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+        return Traits(runtime="order", moves_below_map=True, draws_places=True, passes_columns=True)
 
     def is_noop(self, spec: Spec) -> bool:
         return self.buffer_size == 1 or 0 <= spec.cardinality <= 1

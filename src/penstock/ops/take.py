@@ -21,7 +21,7 @@ __all__ = ["Take"]
 class Take(Op):
     """The first `count` elements; all of them if `count` is negative.
 
-    An element that fails does not count, as in tf.data.
+    An element that fails does not count, as in tf.data; it does where a shuffle draws from what was taken.
 
     Memory: nothing.
     State: one integer and its input's.
@@ -34,7 +34,9 @@ class Take(Op):
     count: int
     elastic: bool = dataclasses.field(default=False, kw_only=True, repr=False)
 
-    internal = ("elastic",)
+    places: bool = dataclasses.field(default=False, kw_only=True, repr=False)
+
+    internal = ("elastic", "places")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", argument("count", self.count))
@@ -63,28 +65,35 @@ class Take(Op):
         return not (self.elastic and op.traits.run_ahead)
 
     def moved_below(self, op: Op) -> Op:
-        return dataclasses.replace(self, elastic=True) if op.traits.runtime == "elementwise" else self
+        return self if self.places or op.traits.runtime != "elementwise" else dataclasses.replace(self, elastic=True)
+
+    def by_places(self) -> Op:
+        return dataclasses.replace(self, places=True)
 
     def merged_with(self, inner: Node) -> Op | None:
         other = inner.op
-        if isinstance(other, Take) and self.elastic == other.elastic and min(self.count, other.count) >= 0:
-            return Take(min(self.count, other.count), elastic=self.elastic)
+        if isinstance(other, Take) and self._manner() == other._manner() and min(self.count, other.count) >= 0:
+            return dataclasses.replace(self, count=min(self.count, other.count))
         return None
+
+    def _manner(self) -> tuple[bool, bool]:
+        return (self.elastic, self.places)
 
     def bind_order(self, inner: OrderOf, length: int) -> OrderOf:
         return lambda epoch: TakeOrder(inner(epoch), self.count, self.elastic)
 
     def open(self, context: Context) -> Cursor:
-        return _TakeCursor(context.input(), self.count, self.elastic)
+        return _TakeCursor(context.input(), self.count, self.elastic, self.places)
 
 
 class _TakeCursor(UnaryCursor):
-    __slots__ = ("_count", "_elastic", "_given")
+    __slots__ = ("_count", "_elastic", "_given", "_places")
 
-    def __init__(self, input: Cursor, count: int, elastic: bool) -> None:
+    def __init__(self, input: Cursor, count: int, elastic: bool, places: bool) -> None:
         super().__init__(input)
         self._count = count
         self._elastic = elastic
+        self._places = places
         self._given = 0  # elements that count
 
     def pull(self, n: int) -> Block | None:
@@ -92,7 +101,7 @@ class _TakeCursor(UnaryCursor):
         block = self.input.pull(left) if left else None
         if block is not None:
             self._given += block.size
-            if block.has_failures:
+            if block.has_failures and not self._places:
                 self._given -= sum(type(row) is Failed for row in block.rows())
         return block
 

@@ -162,6 +162,10 @@ class Op:
         """This order operator as it must be below `op` to mean what it meant above."""
         return self
 
+    def by_places(self) -> Op:
+        """This operator, counting places where it would count what succeeds."""
+        return self
+
     def telling_failures(self) -> Op:
         """This operator, telling a `take` below it how many elements failed here; itself if none ever does."""
         return self

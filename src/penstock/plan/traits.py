@@ -28,6 +28,7 @@ class Traits:
         by_place: An order operator whose result depends on how many elements came before, so that it stays above one
             that goes by successes.
         tells_failures: A `take` was moved below it, and must hear how many of the elements it gave failed here.
+        draws_places: It chooses among places before their elements exist (`shuffle`).
         live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
         num_parallel_calls: Threads asked for; 0 for none.
         deterministic: Whether parallel calls keep the order; None leaves it to the options.
@@ -43,6 +44,7 @@ class Traits:
     moves_below_map: bool = False
     by_place: bool = False
     tells_failures: bool = False
+    draws_places: bool = False
     live: bool = False
     num_parallel_calls: int = 0
     deterministic: bool | None = None

@@ -39,10 +39,11 @@ class Admission:
 
     def try_admit(self, num_in_flight: int) -> Lease | None:
         """A lease for the next block, or None if it must wait."""
+        wanted = int(self._largest * _GROWTH)
         if not num_in_flight:
             self._free_before = self._share.free_bytes
-            return self._share.acquire(0)
-        wanted = int(self._largest * _GROWTH)
+            # Reserved where it can be: others who begin before this one has settled must see it.
+            return self._share.try_acquire(wanted) or self._share.acquire(0)
         others = max(2 * self._arena.largest_slot_bytes, self._share.budget_bytes // 4)
         if not self._measured or not self._share.has_room(wanted + self._taken_below + others):
             return None

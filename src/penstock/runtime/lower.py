@@ -16,6 +16,7 @@ from ..io.rows import FromRows
 from ..memory.arena import Arena
 from ..memory.ledger import Ledger, Share
 from ..plan.node import Node, located
+from ..plan.settle import settled
 from .backends.ahead import AheadCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
@@ -76,7 +77,7 @@ class _Context:
         return self.stages.open(self.node.inputs[index], epoch, self.meter, in_its_time=not self.detached)
 
     def open_dataset(self, dataset: Any, epoch: int | None = None) -> Cursor:
-        node = dataset.node
+        node = settled(dataset.node)
         if self.stages.optimize is not None:
             node = self.stages.optimize(node)
         return self.stages.open_nested(node, self.epoch if epoch is None else epoch, self)

@@ -15,6 +15,7 @@ from ..errors import PenstockError, StateError
 from ..memory.ledger import Ledger
 from ..plan.node import Node
 from ..plan.seeds import drawn_seeds, reseeded
+from ..plan.settle import settled
 from .lower import Stages
 
 __all__ = ["Run"]
@@ -54,7 +55,9 @@ class Run:
         self._open(written)
 
     def _open(self, written: Node) -> None:
-        plan = self._optimize(written) if self._optimize is not None else written
+        plan = settled(written)
+        if self._optimize is not None:
+            plan = self._optimize(plan)
         self.plan = plan
         self._adapting = not any(node.op.traits.live for node in plan.walk())
         stages = self._stages = Stages(self.ledger, self._deterministic, self._optimize, self._make_dataset)

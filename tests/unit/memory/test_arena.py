@@ -209,7 +209,7 @@ def test_a_caller_who_keeps_everything_does_not_slow_the_search_for_a_free_slot(
 def test_what_the_pipeline_itself_holds_is_refused_over_budget() -> None:
     ledger, arena = new_arena(budget=15_000)
     kept = [arena.empty(SMALL, FLOAT) for _ in range(2)]
-    with pytest.raises(OverBudget, match=r"batch slots: asked for .* kB more and holds .* kB"):
+    with pytest.raises(OverBudget, match=r"asked for .* kB more and holds .* kB"):
         arena.empty(SMALL, FLOAT)
     assert ledger.charged_bytes == 2 * SLOT
     kept.pop()

@@ -13,7 +13,7 @@ from penstock.optimize.gather_batches import gather_batches
 D = ps.Dataset
 ARRAY = np.arange(40.0).reshape(20, 2)
 SLICES = D.from_tensor_slices((ARRAY, np.arange(20)))
-VIEW, GATHER, COMPUTED = "a read-only view, no copy", "one gather each", "computed"
+VIEW, GATHER, COMPUTED = "view", "gather", "computed"
 
 
 def whole_blocks(dataset: Any) -> str | None:
@@ -29,7 +29,7 @@ def whole_blocks(dataset: Any) -> str | None:
     (lambda: SLICES.shuffle(5, seed=1).batch(4), GATHER),
     (lambda: SLICES.shard(2, 1).batch(4), GATHER),
     (lambda: D.range(20).batch(4), COMPUTED),
-    (lambda: D.range(20).shuffle(seed=1).batch(4), GATHER),
+    (lambda: D.range(20).shuffle(seed=1).batch(4), COMPUTED),
     (lambda: SLICES.batch(4, drop_remainder=True).shuffle(3, seed=1), VIEW),
     (lambda: SLICES.map(lambda x, y: x).batch(4), None),
     (lambda: SLICES.filter(lambda x, y: True).batch(4), None),
@@ -51,9 +51,8 @@ def test_a_ragged_source_is_not_stacked() -> None:
 def test_the_rule_alone_needs_the_source_next_to_it() -> None:
     node, steps = optimize(SLICES.batch(4).node, [(gather_batches,)])
     assert node.op.whole_blocks == VIEW
-    assert [step.reason for step in steps] == [
-        "from_tensor_slices makes whole batches at once: a read-only view, no copy"
-    ]
+    (step,) = steps
+    assert step.reason.startswith("from_tensor_slices makes whole batches at once")
     node, steps = optimize(SLICES.take(3).batch(4).node, [(gather_batches,)])
     assert steps == []
 

@@ -10,11 +10,15 @@ import penstock as ps
 from penstock.block import Block
 from penstock.cursor import UnaryCursor
 from penstock.element import LEAF, Failed
+from penstock.io.numbers import Range
+from penstock.plan.node import Node
 from penstock.runtime import meter as module
 from penstock.runtime.meter import Meter, MeteredCursor
 from tests.unit.fakes import ListCursor, all_of
 
 MS = 1_000_000
+
+NODE = Node(Range(3))
 
 
 class Clock:
@@ -45,8 +49,8 @@ class Slow(UnaryCursor):
 
 def test_a_stage_is_busy_for_its_own_work_only(clock: Clock) -> None:
     source, upper = Meter("source"), Meter("upper")
-    inner = MeteredCursor(Slow(ListCursor([1, 2, 3]), clock, 5), source, upper)
-    outer = MeteredCursor(Slow(inner, clock, 2), upper, None)
+    inner = MeteredCursor(Slow(ListCursor([1, 2, 3]), clock, 5), NODE, source, upper)
+    outer = MeteredCursor(Slow(inner, clock, 2), NODE, upper, None)
     assert all_of(outer, 1) == [1, 2, 3]
     assert source.busy_s == pytest.approx(4 * 0.005)  # three elements, and the end
     assert upper.busy_s == pytest.approx(4 * 0.002)
@@ -55,7 +59,7 @@ def test_a_stage_is_busy_for_its_own_work_only(clock: Clock) -> None:
 
 def test_a_thread_pulls_in_no_ones_time(clock: Clock) -> None:
     source, upper = Meter("source"), Meter("upper")
-    inner = MeteredCursor(Slow(ListCursor([1]), clock, 5), source, upper, in_its_time=False)
+    inner = MeteredCursor(Slow(ListCursor([1]), clock, 5), NODE, source, upper, in_its_time=False)
     inner.pull(1)
     assert source.busy_s == pytest.approx(0.005)
     assert upper.inputs_ns == 0
@@ -76,7 +80,7 @@ def test_elements_bytes_and_pulls_are_counted() -> None:
         def pull(self, n: int) -> Block | None:
             return blocks.pop(0)
 
-    cursor = MeteredCursor(Given([]), meter, None)
+    cursor = MeteredCursor(Given([]), NODE, meter, None)
     while cursor.pull(4) is not None:
         pass
     assert (meter.num_elements, meter.num_bytes, meter.num_pulls, meter.num_failed) == (6, 64 + 48, 2, 0)
@@ -84,13 +88,13 @@ def test_elements_bytes_and_pulls_are_counted() -> None:
 
 def test_failures_are_counted_where_they_come_from_and_where_they_go() -> None:
     lower, upper = Meter("lower"), Meter("upper")
-    all_of(MeteredCursor(ListCursor([1, Failed(ValueError()), 3]), lower, upper), 2)
+    all_of(MeteredCursor(ListCursor([1, Failed(ValueError()), 3]), NODE, lower, upper), 2)
     assert (lower.num_failed, lower.num_elements, upper.num_failed_in) == (1, 3, 1)
 
 
 def test_everything_else_is_passed_on() -> None:
     source = ListCursor(list(range(10)))
-    cursor = MeteredCursor(source, Meter("map"), None)
+    cursor = MeteredCursor(source, NODE, Meter("map"), None)
     assert cursor.skip(3) == 3
     assert cursor.state() == 3
     cursor.restore(5)

@@ -12,6 +12,7 @@ from penstock.block import Block
 from penstock.cursor import Cursor
 from penstock.memory.arena import Arena
 from penstock.memory.ledger import Ledger
+from penstock.plan.traits import Traits
 from penstock.runtime.backends.threads import ParallelCursor
 from penstock.runtime.meter import Meter
 from tests.unit.fakes import ListCursor, Raises, all_of, all_with_errors
@@ -301,7 +302,8 @@ def parallel(cursor: Cursor, num: int = 2, ordered: bool = True, function: Any =
     ledger = Ledger(1_000_000)
     arena = Arena(ledger, ledger.share("slots"))
     call = function or (lambda block, place: Block.of_rows([row * 10 for row in block.rows()]))
-    return ParallelCursor(lambda: cursor, call, num, ordered, ledger.share("map"), arena, Meter("map")), ledger
+    traits = Traits(num_parallel_calls=num)
+    return ParallelCursor(lambda: cursor, call, traits, ordered, ledger.share("map"), arena, Meter("map")), ledger
 
 
 @pytest.mark.parametrize("n", [1, 3, 100])
