@@ -205,6 +205,9 @@ class Dataset:
             file_pattern: A glob pattern, or a list of them.
             shuffle: Whether the names come in random order, another one each time. True unless given.
             seed: The same seed gives the same orders.
+
+        Memory: the names of the files.
+        State: one integer.
         """
         from .io.files import ListFiles
 

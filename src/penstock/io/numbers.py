@@ -67,7 +67,8 @@ class Range(Op):
     def __init__(self, *args: int, output_type: Any = np.int64, name: str | None = None) -> None:
         if not 1 <= len(args) <= 3:
             raise BadArgument(f"expected 1 to 3 numbers (start, stop, step), got {len(args)}")
-        numbers = [argument(("start", "stop", "step")[i], value) for i, value in enumerate(args)]
+        names = ("stop",) if len(args) == 1 else ("start", "stop", "step")
+        numbers = [argument(name, value) for name, value in zip(names, args, strict=False)]
         start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
         if step == 0:
             raise BadArgument("step: expected a number other than 0")

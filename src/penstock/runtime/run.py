@@ -118,11 +118,12 @@ class Run:
     def _adapt(self, elapsed_ns: int, size: int, row: Any) -> None:
         """Asks for more at a time while elements are small and quick to make, for fewer when they are not."""
         each_bytes = nbytes_of(row)
-        if each_bytes > _MOST_BYTES:  # a batch, most likely, and so are those to come
+        most_bytes = min(_MOST_BYTES, self.ledger.budget_bytes // 8)
+        if each_bytes > most_bytes:  # a batch, most likely, and so are those to come
             self._demand, self._adapting = 1, False
             return
         quick = _BLOCK_NS * size // max(1, elapsed_ns)
-        self._demand = max(1, min(quick, _MOST_BYTES // max(1, each_bytes), _MOST_ELEMENTS, self._demand * 2))
+        self._demand = max(1, min(quick, most_bytes // max(1, each_bytes), _MOST_ELEMENTS, self._demand * 2))
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the last element delivered. Work in flight is not part of it: it will be redone."""
