@@ -310,9 +310,9 @@ def test_no_argument_of_the_optimizers_is_shown_to_users() -> None:
 def test_methods_carry_the_documentation_of_their_operators() -> None:
     for name in sorted(set(OPERATORS) - INTERNAL):
         op = OPERATORS[name]
-        method = getattr(ps.Dataset, op.name.fget(op.__new__(op)), None)  # type: ignore[attr-defined]
-        if method is not None and "Memory:" in (method.__doc__ or ""):
-            assert method.__doc__ == op.__doc__
+        method = getattr(ps.Dataset, op.name.fget(op.__new__(op)))  # type: ignore[attr-defined]
+        written_by_hand = method.__code__.co_name == method.__name__
+        assert written_by_hand or method.__doc__ == op.__doc__
 
 
 def test_every_method_takes_a_name() -> None:

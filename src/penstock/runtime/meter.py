@@ -14,7 +14,7 @@ from ..plan.node import Node, located
 __all__ = ["Meter", "MeteredCursor"]
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Meter:
     """Counts of one stage. Times are of its own work: what its inputs took is on their meters."""
 

@@ -16,6 +16,7 @@ from ..memory.ledger import Ledger
 from ..plan.node import Node
 from ..plan.seeds import drawn_seeds, reseeded
 from ..plan.settle import settled
+from ..plan.traits import Traits
 from .lower import Stages
 
 __all__ = ["Run"]
@@ -59,17 +60,22 @@ class Run:
         if self._optimize is not None:
             plan = self._optimize(plan)
         self.plan = plan
-        self._adapting = not any(node.op.traits.live for node in plan.walk())
+        self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())
         stages = self._stages = Stages(self.ledger, self._deterministic, self._optimize, self._make_dataset)
         root = self._root = stages.open(plan, self.epoch)
         self._rows: list[Any] = []
         self._offset = 0
         self._before: State = None
         self._demand = 1
-        self._finished = False
+        self._over = False
         self._last_position: State = None
         self._closer = weakref.finalize(self, _close, root, stages)
         self._closer.atexit = False  # threads are daemons; at exit there is nothing worth waiting for
+
+    def _goes_singly(self, traits: Traits) -> bool:
+        """Whether elements must be pulled one by one: they may be long in coming, or in another order when made again."""
+        deterministic = self._deterministic if traits.deterministic is None else traits.deterministic
+        return traits.live or (traits.num_parallel_calls != 0 and not deterministic)
 
     def __iter__(self) -> Run:
         return self
@@ -92,18 +98,17 @@ class Run:
         return row
 
     def _pull(self) -> None:
-        if not self._closer.alive or self._finished:
+        if self._over:
             raise StopIteration
         self._before = self._root.state()
-        start = perf_counter_ns()
+        start = perf_counter_ns() if self._adapting else 0
         try:
             block = self._root.pull(self._demand)
         except BaseException:
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
             raise
         if block is None:
-            self._finished = True
-            self.close()
+            self._close_at("end")
             raise StopIteration
         rows = self._rows = block.rows()
         self._offset = 0
@@ -133,12 +138,12 @@ class Run:
             "optimized": self._optimize is not None,
             "epoch": self.epoch,
             "seeds": drawn_seeds(self._written),
-            "position": self._position() if self._closer.alive else self._last_position,
+            "position": self._position(),
         }
 
     def _position(self) -> State:
-        if self._finished:
-            return "end"
+        if self._over:
+            return self._last_position
         return [self._before, self._offset] if self._offset < len(self._rows) else [self._root.state(), 0]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -150,7 +155,7 @@ class Run:
         self._written = reseeded(self._written, state["seeds"])
         self._open(self._written)
         if state["position"] == "end":
-            self._finished = True
+            self._close_at("end")
             return
         below, offset = expect_list(state["position"], 2)
         try:
@@ -185,10 +190,11 @@ class Run:
 
     def close(self) -> None:
         """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
-        if self._closer.alive:
+        if not self._over:
             self._close_at(self._position())
 
     def _close_at(self, position: State) -> None:
+        self._over = True
         self._last_position = position  # closed cursors no longer know what was delivered
         self._closer()
         self._rows, self._offset = [], 0

@@ -295,6 +295,30 @@ def test_a_position_without_an_order_to_keep_has_all_that_was_not_delivered() ->
                     assert sorted(seen + [int(x) for x in again]) == [i * i for i in range(60)]
 
 
+def test_a_position_in_the_middle_of_what_came_out_of_order() -> None:
+    """One element is held back while later ones come: the rest has it, and has none of those twice."""
+    held = threading.Event()
+
+    def dataset(hold: bool) -> Any:
+        def function(x: Any) -> Any:
+            if hold and x == 40:
+                assert held.wait(DEADLINE_S)
+            return x
+
+        return D.range(100).map(function, num_parallel_calls=4, deterministic=False)
+
+    seen: list[int] = []
+    with dataset(hold=True).run() as run:
+        while len([x for x in seen if x > 40]) < 12:
+            seen.append(int(next(run)))
+            if seen[-1] > 40:
+                with dataset(hold=False).run() as again:
+                    again.load_state_dict(run.state_dict())
+                    assert sorted(seen + [int(x) for x in again]) == list(range(100))
+        held.set()
+    assert 40 not in seen
+
+
 # --- the cursor itself ---
 
 
