@@ -73,7 +73,7 @@ class Run:
         self._closer.atexit = False  # threads are daemons; at exit there is nothing worth waiting for
 
     def _goes_singly(self, traits: Traits) -> bool:
-        """Whether elements must be pulled one by one: they may be long in coming, or in another order when made again."""
+        """Whether elements must be pulled one by one: they may be long in coming, or come in another order again."""
         deterministic = self._deterministic if traits.deterministic is None else traits.deterministic
         return traits.live or (traits.num_parallel_calls != 0 and not deterministic)
 
