@@ -1,6 +1,6 @@
 """Programs that run in a process of their own, where what they occupy is theirs alone. Each prints one line of JSON.
 
-python children.py <name>: see PROGRAMS at the end. Sizes in the names are those of the issue that asked for them.
+python children.py <name>: see PROGRAMS at the end.
 """
 
 import gc

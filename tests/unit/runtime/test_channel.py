@@ -1,0 +1,134 @@
+"""What crosses a thread boundary: who may begin another block, and blocks taken in parts."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from penstock.block import Block
+from penstock.element import LEAF
+from penstock.memory.arena import Arena
+from penstock.memory.ledger import Ledger, Share
+from penstock.runtime.channel import Admission, Ready, Threads
+
+
+def block(nbytes: int) -> Block:
+    return Block.of_rows([np.zeros(nbytes, np.uint8)])
+
+
+def admission(budget: int) -> tuple[Admission, Share, Ledger]:
+    ledger = Ledger(budget)
+    share = ledger.share("map")
+    return Admission(share, Arena(ledger, ledger.share("slots"))), share, ledger
+
+
+def test_the_first_block_runs_alone_and_is_measured() -> None:
+    admit, _, ledger = admission(100_000)
+    first = admit.try_admit(0)
+    assert first is not None
+    assert admit.try_admit(1) is None
+    admit.settle(first, block(1000))
+    assert ledger.charged_bytes == 1000
+    second = admit.try_admit(1)
+    assert second is not None
+    assert second.nbytes == 1250  # the largest seen, and a quarter
+
+
+def test_what_was_begun_is_seen_before_it_is_settled() -> None:
+    """Two begun at once must not both count on the same bytes."""
+    admit, _, ledger = admission(9_000)
+    first = admit.try_admit(0)
+    assert first is not None
+    admit.settle(first, block(3000))
+    first.release()
+    begun = admit.try_admit(0)
+    assert begun is not None
+    assert ledger.charged_bytes == begun.nbytes == 3750
+    assert admit.try_admit(1) is None  # it would leave too little for others
+    admit.settle(begun, block(3000))
+    assert ledger.charged_bytes == 3000
+
+
+def test_one_block_always_fits_whatever_others_take() -> None:
+    admit, share, ledger = admission(10_000)
+    first = admit.try_admit(0)
+    assert first is not None
+    admit.settle(first, block(3000))
+    first.release()
+    greedy = ledger.share("prefetch")
+    while greedy.try_acquire(500) is not None:
+        pass
+    again = admit.try_admit(0)
+    assert again is not None
+    admit.settle(again, block(3000))
+    assert share.charged_bytes == 3000
+
+
+def test_with_nothing_in_flight_one_is_begun_even_without_room() -> None:
+    admit, _, ledger = admission(10_000)
+    others = ledger.share("shuffle").acquire(10_000)
+    lease = admit.try_admit(0)
+    assert lease is not None
+    assert lease.nbytes == 0
+    others.release()
+
+
+def test_larger_blocks_are_reserved_for_from_then_on() -> None:
+    admit, _, _ = admission(1_000_000)
+    for nbytes, reserved in ((1000, 1250), (4000, 5000), (2000, 5000)):
+        lease = admit.try_admit(0)
+        assert lease is not None
+        admit.settle(lease, block(nbytes))
+        lease.release()
+        following = admit.try_admit(0)
+        assert following is not None
+        assert following.nbytes == reserved
+        following.release()
+
+
+def test_a_block_is_taken_in_parts() -> None:
+    ready = Ready("before", 7, Ledger(10).share("map").acquire(0))
+    assert not ready.done
+    ready.block = Block.of_columns(LEAF, [np.arange(5)], 5)
+    assert ready.done
+    assert [ready.take(2).rows(), ready.take(2).rows()] == [[0, 1], [2, 3]]
+    assert not ready.empty
+    assert ready.take(9).rows() == [4]
+    assert ready.empty
+
+
+def test_a_block_taken_whole_is_given_as_it_is() -> None:
+    ready = Ready(None, 0, Ledger(10).share("map").acquire(0))
+    ready.block = block(10)
+    assert ready.take(1) is ready.block
+
+
+@pytest.mark.timeout(30)
+def test_stopping_waits_for_all_threads() -> None:
+    threads = Threads("test")
+    ended: list[str] = []
+
+    def work() -> None:
+        with threads.changed:
+            threads.changed.wait_for(lambda: threads.stopped)
+        ended.append(threading.current_thread().name)
+
+    for _ in range(3):
+        threads.start(work)
+    assert threads.count == 3
+    threads.stop()
+    assert sorted(ended) == ["penstock-test-0", "penstock-test-1", "penstock-test-2"]
+    assert threads.count == 0
+
+
+@pytest.mark.timeout(30)
+def test_a_thread_may_stop_the_threads_it_is_one_of() -> None:
+    threads = Threads("test")
+    done = threading.Event()
+
+    def work() -> None:
+        threads.stop()  # as a garbage collection inside it might
+        done.set()
+
+    threads.start(work)
+    assert done.wait(20)
