@@ -200,15 +200,15 @@ class _ColumnReader:
 
     def _gather_of(self, column: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """How scattered rows of a plain column are brought into a slot."""
-        empty, shape, dtype = self._arena.empty, column.shape[1:], column.dtype
-        row_bytes = column.itemsize * math.prod(shape)
+        make = self._arena.maker(column.shape[1:], column.dtype)
+        row_bytes = column.itemsize * math.prod(column.shape[1:])
         if row_bytes < _NATIVE_ROW_BYTES or not column.flags.c_contiguous or not len(column):
             # clip: the indices are ours and in range, and any other mode makes take() go through a copy.
-            return lambda index: column.take(index, 0, empty((index.size, *shape), dtype), "clip")
+            return lambda index: column.take(index, 0, make(index.size), "clip")
         table = np.ndarray((len(column), row_bytes), np.uint8, column)
 
         def gathered(index: np.ndarray) -> np.ndarray:
-            slot = empty((index.size, *shape), dtype)
+            slot = make(index.size)
             gather(table, index, np.ndarray((index.size, row_bytes), np.uint8, slot))
             return slot
 

@@ -15,6 +15,7 @@ import math
 import mmap
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,23 @@ class Arena:
             return np.empty(shape, dtype)
         with self._lock:
             return np.ndarray(shape, dtype, self._free_base(_size_class(nbytes)))
+
+    def maker(self, row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[int], np.ndarray]:
+        """`empty` for arrays of any number of rows of one shape, with what they share worked out once."""
+        row_bytes = dtype.itemsize * math.prod(row_shape)
+        sizes: dict[int, int] = {}
+        lock, free_base, ndarray = self._lock, self._free_base, np.ndarray
+
+        def make(num_rows: int) -> np.ndarray:
+            size = sizes.get(num_rows)
+            if size is None:
+                if num_rows * row_bytes < _SMALLEST:
+                    return np.empty((num_rows, *row_shape), dtype)
+                size = sizes[num_rows] = _size_class(num_rows * row_bytes)
+            with lock:
+                return ndarray((num_rows, *row_shape), dtype, free_base(size))
+
+        return make
 
     def _free_base(self, size: int) -> np.ndarray:
         if self._closed:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..block import Allocate, Block, concat_blocks
 from ..cursor import Cursor, UnaryCursor
+from ..element import LEAF
 from ..errors import SpecMismatch
 from ..plan.op import BlockKind, Context, Footprint, Op, argument
 from ..plan.traits import Traits
@@ -81,7 +82,7 @@ class Batch(Op):
 
     def open(self, context: Context) -> Cursor:
         if self.whole_blocks is not None:
-            return _WholeBlockCursor(context.input(), self.batch_size, self.drop_remainder)
+            return _WholeBlockCursor(context, self.batch_size, self.drop_remainder)
         empty = context.arena.empty
         return CollatingCursor(context, self.batch_size, self.drop_remainder, lambda blocks: _stacked(blocks, empty))
 
@@ -102,23 +103,32 @@ def _stacked(blocks: list[Block], allocate: Allocate) -> Any:
 
 
 class _WholeBlockCursor(UnaryCursor):
-    """Batches of a source that makes blocks as large as they are asked for: each is a batch as it comes."""
+    """Batches of a source that makes blocks as large as they are asked for: each is a batch as it comes.
 
-    __slots__ = ("_drop_remainder", "_size")
+    The source's elements are counted here: for small batches a second stage of counting would cost as much as a copy.
+    """
 
-    def __init__(self, input: Cursor, size: int, drop_remainder: bool) -> None:
+    __slots__ = ("_counts", "_drop_remainder", "_size")
+
+    def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
+        input, self._counts = context.input_uncounted()
         super().__init__(input)
         self._size = size
         self._drop_remainder = drop_remainder
 
     def pull(self, n: int) -> Block | None:
         batches: list[Any] = []
+        counts = self._counts
         while len(batches) < n:
             block = self.input.pull(self._size)
             if block is None or (self._drop_remainder and block.size < self._size):
                 break
-            batches.append(block.as_element())
-        return Block.of_rows(batches, has_failures=False) if batches else None
+            assert block.columns is not None
+            counts.num_elements += block.size
+            for column in block.columns:
+                counts.num_bytes += column.nbytes
+            batches.append(block.structure.unflatten(block.columns))
+        return Block(len(batches), LEAF, None, batches, False, None) if batches else None
 
     def skip(self, n: int) -> int:
         return batched_cardinality(self.input.skip(n * self._size), self._size, self._drop_remainder)

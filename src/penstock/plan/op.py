@@ -63,6 +63,13 @@ class Reader(Protocol):
         """The elements at these indices, as columns: a view where the index is a slice and the source allows it."""
 
 
+class Counts(Protocol):
+    """What a stage counts, for `stats()`."""
+
+    num_elements: int
+    num_bytes: int
+
+
 class Context(Protocol):
     """What an operator gets when it is opened: its inputs, its part of the budget, and services of the run."""
 
@@ -74,6 +81,9 @@ class Context(Protocol):
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         """Opens an input; each call opens it anew."""
+
+    def input_uncounted(self, index: int = 0) -> tuple[Cursor, Counts]:
+        """Opens an input whose elements the caller counts itself: for who makes whole batches of its blocks."""
 
     def open_dataset(self, dataset: Any, epoch: int | None = None) -> Cursor:
         """Opens a dataset that a user's function returned."""

@@ -46,13 +46,17 @@ class Stages:
 
     def open(self, node: Node, epoch: int, consumer: Meter | None = None, in_its_time: bool = True) -> Cursor:
         """The cursor of a stage and, through it, of all below it."""
+        cursor, meter = self.open_uncounted(node, epoch)
+        return MeteredCursor(cursor, node, meter, consumer, in_its_time)
+
+    def open_uncounted(self, node: Node, epoch: int) -> tuple[Cursor, Meter]:
+        """The bare cursor of a stage, and its meter, which is left to whoever pulls."""
         meter = self.meters.get(id(node))
         if meter is None:
             meter = self.meters[id(node)] = Meter(node.op.describe())
             self._shares[id(node)] = self.ledger.share(node.op.name)
             self._nodes.append(node)
-        context = _Context(self, node, epoch, self._shares[id(node)], meter)
-        return MeteredCursor(_cursor_of(context), node, meter, consumer, in_its_time)
+        return _cursor_of(_Context(self, node, epoch, self._shares[id(node)], meter)), meter
 
     def open_nested(self, node: Node, epoch: int, host: _Context) -> Cursor:
         """The cursor of a dataset that the host stage works with."""
@@ -75,6 +79,9 @@ class _Context:
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         epoch = self.epoch if epoch is None else epoch
         return self.stages.open(self.node.inputs[index], epoch, self.meter, in_its_time=not self.detached)
+
+    def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
+        return self.stages.open_uncounted(self.node.inputs[index], self.epoch)
 
     def open_dataset(self, dataset: Any, epoch: int | None = None) -> Cursor:
         node = settled(dataset.node)
@@ -104,6 +111,9 @@ class _NestedContext(_Context):
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         return self.stages.open_nested(self.node.inputs[index], self.epoch if epoch is None else epoch, self)
+
+    def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
+        return self.input(index), Meter("nested")
 
 
 def _cursor_of(context: _Context) -> Cursor:
