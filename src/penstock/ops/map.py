@@ -31,7 +31,8 @@ class Map(Op):
     Args:
         map_func: The function.
         num_parallel_calls: Threads that call it; `AUTOTUNE` chooses from measured rates. None: the caller's thread.
-        deterministic: Whether parallel calls keep the order of elements. None leaves it to the options.
+        deterministic: Whether parallel calls keep the order of elements. None leaves it to the options. False is a
+            permission: below an operator that reads its input again to resume (a stream's shuffle) the order is kept.
         vectorized: `map_func` gets whole arrays with a leading axis, and returns such.
         stateful: The function keeps state between calls: it is called in order, one at a time, and nothing moves past.
 

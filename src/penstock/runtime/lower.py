@@ -42,7 +42,17 @@ class Stages:
         self.make_dataset = make_dataset
         self.meters: dict[int, Meter] = {}
         self._shares: dict[int, Share] = {}
+        self._keeps_order: set[int] = set()
         self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
+
+    def open_plan(self, plan: Node, epoch: int) -> Cursor:
+        """The cursor of a whole plan."""
+        self._keeps_order = _nodes_that_keep_order(plan, keep=False)
+        return self.open(plan, epoch)
+
+    def may_reorder(self, node: Node) -> bool:
+        """Whether a stage that is permitted to give up the order may do so and positions stay exact."""
+        return id(node) not in self._keeps_order
 
     def open(self, node: Node, epoch: int, consumer: Meter | None = None, in_its_time: bool = True) -> Cursor:
         """The cursor of a stage and, through it, of all below it."""
@@ -75,6 +85,7 @@ class _Context:
         self.arena = stages.arena
         self.deterministic = stages.deterministic
         self.detached = False
+        self.may_reorder = stages.may_reorder(node)
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         epoch = self.epoch if epoch is None else epoch
@@ -107,7 +118,11 @@ class _Context:
 
 
 class _NestedContext(_Context):
-    """A context below another stage: it has no meter or share of its own."""
+    """A context below another stage: it has no meter or share of its own, and keeps the order for the other's sake."""
+
+    def __init__(self, stages: Stages, node: Node, epoch: int, share: Share, meter: Meter) -> None:
+        super().__init__(stages, node, epoch, share, meter)
+        self.may_reorder = False
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         return self.stages.open_nested(self.node.inputs[index], self.epoch if epoch is None else epoch, self)
@@ -128,5 +143,20 @@ def _cursor_of(context: _Context) -> Cursor:
     if not traits.num_parallel_calls:
         return InlineCursor(context.input(), function, traits)
     ordered = context.deterministic if traits.deterministic is None else traits.deterministic
+    ordered = ordered or not context.may_reorder
     context.detached = True
     return ParallelCursor(context.input, function, traits, ordered, context.share, context.arena, context.meter)
+
+
+def _nodes_that_keep_order(node: Node, keep: bool) -> set[int]:
+    """Stages below an operator that may read its input again to resume: again must mean in the same order.
+
+    Operators that hand blocks on as they come, or make one element of each block, never do.
+    """
+    traits = node.op.traits
+    passes_on = traits.runtime == "elementwise" or traits.collates or bool(traits.run_ahead)
+    passes_on = passes_on or (traits.runtime == "order" and not traits.draws_places)
+    found = {id(node)} if keep else set()
+    for child in node.inputs:
+        found |= _nodes_that_keep_order(child, keep or not passes_on)
+    return found

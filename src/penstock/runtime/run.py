@@ -62,7 +62,7 @@ class Run:
         self.plan = plan
         self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())
         stages = self._stages = Stages(self.ledger, self._deterministic, self._optimize, self._make_dataset)
-        root = self._root = stages.open(plan, self.epoch)
+        root = self._root = stages.open_plan(plan, self.epoch)
         self._rows: list[Any] = []
         self._offset = 0
         self._before: State = None

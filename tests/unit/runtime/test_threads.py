@@ -319,6 +319,30 @@ def test_a_position_in_the_middle_of_what_came_out_of_order() -> None:
     assert 40 not in seen
 
 
+@pytest.mark.parametrize(
+    "above", [lambda ds: ds.filter(lambda x: True).shuffle(7, seed=1), lambda ds: ds.batch(7).unbatch()]
+)
+def test_the_order_is_kept_where_it_must_be_read_again(above: Any) -> None:
+    pause = threading.Event()
+
+    def uneven(x: Any) -> Any:
+        if x % 5 == 0:
+            pause.wait(0.0005)
+        return x * x
+
+    def dataset() -> Any:
+        return above(D.range(60).map(uneven, num_parallel_calls=4, deterministic=False))
+
+    with dataset().run() as run:
+        seen: list[int] = []
+        for x in run:
+            seen.append(int(x))
+            if len(seen) % 7 == 3:
+                with dataset().run() as again:
+                    again.load_state_dict(run.state_dict())
+                    assert sorted(seen + [int(x) for x in again]) == [i * i for i in range(60)]
+
+
 # --- the cursor itself ---
 
 
