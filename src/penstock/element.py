@@ -34,6 +34,7 @@ __all__ = [
     "leaf_bytes",
     "nbytes_of",
     "normalize",
+    "read_only",
     "shape_of",
     "string",
 ]
@@ -446,6 +447,15 @@ def arrays_in(element: Any) -> list[np.ndarray]:
     if not _is_nest(element):
         return []
     return [array for part in _parts(element)[1] for array in arrays_in(part)]
+
+
+def read_only(leaf: Any) -> Any:
+    """A leaf that cannot be changed through what is returned; arrays are not copied."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    view = leaf.view()
+    view.flags.writeable = False
+    return view
 
 
 def detach(element: Any) -> Any:

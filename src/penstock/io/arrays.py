@@ -25,6 +25,7 @@ from ..element import (
     encode_strings,
     is_dataset,
     normalize,
+    read_only,
     repr_nest,
 )
 from ..errors import BadType, PenstockError, SpecMismatch
@@ -265,7 +266,7 @@ class FromTensors(Op):
         leaves = structure.flatten(element)
         if not leaves:
             raise BadType("expected at least one array, got none: an element must hold something")
-        object.__setattr__(self, "_element", structure.unflatten([_read_only(leaf) for leaf in leaves]))
+        object.__setattr__(self, "_element", structure.unflatten([read_only(leaf) for leaf in leaves]))
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(spec_of(self._element), 1)
@@ -291,11 +292,3 @@ class _OneElement:
     def read(self, index: Index) -> Block:
         size = index.stop - index.start if isinstance(index, slice) else index.size
         return Block.of_rows([self._element] * size, has_failures=False)
-
-
-def _read_only(leaf: Any) -> Any:
-    if not isinstance(leaf, np.ndarray):
-        return leaf
-    view = leaf.view()
-    view.flags.writeable = False
-    return view

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, detach, leaf_bytes
+from ..element import Failed, Structure, detach, leaf_bytes, read_only
 from ..errors import BadArgument, BadType, OverBudget, SpecMismatch
 from ..memory.ledger import Share
 from ..plan.op import Context, Footprint, Op
@@ -349,15 +349,7 @@ def _sealed(element: Any) -> tuple[Any, int]:
     leaves = structure.flatten(detach(element))
     # What is a read-only view even now is a window on an array that lives anyway.
     nbytes = sum(leaf_bytes(leaf) for leaf in leaves if not (isinstance(leaf, np.ndarray) and leaf.base is not None))
-    return structure.unflatten([_read_only(leaf) for leaf in leaves]), nbytes
-
-
-def _read_only(leaf: Any) -> Any:
-    if not isinstance(leaf, np.ndarray):
-        return leaf
-    view = leaf.view()
-    view.flags.writeable = False
-    return view
+    return structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes
 
 
 def _stacked(chunk: Block) -> Block | None:

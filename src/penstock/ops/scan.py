@@ -10,7 +10,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
-from ..element import Failed, Structure, detach, dtype_of, is_dataset, nbytes_of, normalize
+from ..element import Failed, Structure, detach, dtype_of, is_dataset, nbytes_of, normalize, read_only
 from ..errors import BadType, PenstockError, SpecMismatch
 from ..plan.op import Context, Footprint, Op, show
 from ..plan.traits import Traits
@@ -92,7 +92,7 @@ class _ScanCursor(UnaryCursor):
             self._context.share.discharge(self._held_bytes - nbytes)
         self._held_bytes = nbytes
         # Read-only: what was given for an element may be the state itself, and must not change with the next one.
-        self._value = value if isinstance(value, np.generic) else self._structure.map(_sealed, detach(value))
+        self._value = value if isinstance(value, np.generic) else self._structure.map(read_only, detach(value))
         self._packed: list[Any] | None = None
 
     def pull(self, n: int) -> Block | None:
@@ -145,11 +145,3 @@ class _ScanCursor(UnaryCursor):
         self._context.share.discharge(self._held_bytes)
         self._held_bytes = 0
         self.input.close()
-
-
-def _sealed(leaf: Any) -> Any:
-    if not isinstance(leaf, np.ndarray):
-        return leaf
-    view = leaf.view()
-    view.flags.writeable = False
-    return view
