@@ -152,19 +152,20 @@ class Calls:
             return Block.of_rows([first, *rest], block.positions)
         stack.put(0, first)
         direct = self._key_argument is None and type(rows[0]) is not tuple
-        function = self._function
+        function, put = self._function, stack.quickest_put()
         for i in range(1, len(rows)):
             try:
                 result = function(rows[i]) if direct else self._raw(rows[i], keys[i])
-                fits = stack.put(i, result)
-                if not fits:
-                    result = as_result(result)
-                    fits = stack.put(i, result)
+                if put(i, result):
+                    continue
+                result = as_result(result)
+                if put(i, result):
+                    continue
             except Exception as error:
-                result, fits = self._failed(error, place + i), False
-            if not fits:  # one result is unlike the first: go on with rows
-                rest = [self._one(rows[j], keys[j], place + j) for j in range(i + 1, len(rows))]
-                return Block.of_rows([*stack.rows(i), result, *rest], block.positions)
+                result = self._failed(error, place + i)
+            # One result is unlike the first: go on with rows.
+            rest = [self._one(rows[j], keys[j], place + j) for j in range(i + 1, len(rows))]
+            return Block.of_rows([*stack.rows(i), result, *rest], block.positions)
         return stack.block(len(rows), block.positions)
 
 
@@ -176,6 +177,7 @@ class _Stack:
         self._flat = structure.is_leaf or structure.is_flat_tuple
         self._slots = slots
         self._likes = [(type(leaf), leaf.shape, leaf.dtype) for leaf in leaves]
+        self._slot, self._shape, self._dtype = slots[0], leaves[0].shape, leaves[0].dtype
 
     @classmethod
     def for_results_like(cls, first: Any, size: int, allocate: Callable[..., np.ndarray]) -> _Stack | None:
@@ -189,12 +191,14 @@ class _Stack:
 
     def put(self, i: int, result: Any) -> bool:
         """Writes a result to its place; False if it is not like the first one."""
-        if self._flat:
-            leaves = (result,) if self._structure.is_leaf else result
+        if self._structure.is_leaf:
+            leaves = (result,)
+        elif self._flat:
+            leaves = result
             if type(leaves) is not tuple or len(leaves) != len(self._slots):
                 return False
         elif Structure.of(result) == self._structure:
-            leaves = self._structure.flatten(result)
+            leaves = tuple(self._structure.flatten(result))
         else:
             return False
         for leaf, (kind, shape, dtype) in zip(leaves, self._likes, strict=True):
@@ -202,6 +206,17 @@ class _Stack:
                 return False
         for slot, leaf in zip(self._slots, leaves, strict=True):
             slot[i] = leaf
+        return True
+
+    def quickest_put(self) -> Callable[[int, Any], bool]:
+        """`put`, or what does the same for this kind of result. (Not kept: a cycle would hold the slots for long.)"""
+        return self._put_array if self._structure.is_leaf and self._likes[0][0] is np.ndarray else self.put
+
+    def _put_array(self, i: int, result: Any) -> bool:
+        """`put` for results that are one array, the commonest and the one whose speed is felt."""
+        if type(result) is not np.ndarray or result.shape != self._shape or result.dtype != self._dtype:
+            return False
+        self._slot[i] = result
         return True
 
     def rows(self, size: int) -> list[Any]:
