@@ -16,8 +16,6 @@ from .programs import DATASET_PROGRAMS, Program
 
 pytestmark = pytest.mark.timeout(60)
 
-MOST_POSITIONS = 12
-
 ORDERED = [program for program in DATASET_PROGRAMS if program.ordered]
 INDEX_BACKED = [
     program
@@ -42,20 +40,13 @@ def run_and_save(dataset: Any, max_items: int) -> tuple[Outcome, list[Any]]:
     return Outcome(tuple(items), ended=False), states
 
 
-def spread(count: int) -> list[int]:
-    """All positions of a short run; of a longer one the first, the last and some between."""
-    if count <= MOST_POSITIONS:
-        return list(range(count))
-    return sorted({round(i * (count - 1) / (MOST_POSITIONS - 1)) for i in range(MOST_POSITIONS)})
-
-
 @pytest.mark.parametrize("program", ORDERED, ids=repr)
 def test_state_after_every_element_gives_the_rest(program: Program) -> None:
     dataset = on_penstock.build(program)
     for _ in range(program.passes - 1):
         on_penstock.run(dataset, program.max_items)
     whole, states = run_and_save(dataset, program.max_items)
-    for at in spread(len(states)):
+    for at in range(len(states)):
         # In a real restart the pipeline is built again, in another process; in a test it may also still be there.
         target = dataset if at % 2 else on_penstock.build(program)
         with target.run() as run:
