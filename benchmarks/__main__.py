@@ -11,24 +11,33 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import harness, machine, picture, report
-from benchmarks.workload import find_workloads
+from benchmarks.workload import Workload, find_workloads
 
 RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def named(word: str, workloads: dict[str, tuple[str, Workload]]) -> list[str]:
+    """The workloads that a word stands for: the one of that name, or all of the file of that name."""
+    if word in workloads:
+        return [word]
+    return [name for name, (module, _) in workloads.items() if module == f"benchmarks.bench_{word}"]
 
 
 def main() -> int:
     workloads = find_workloads()
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="penstock beside its peers.")
-    parser.add_argument("names", nargs="*", help=f"workloads to run (default: all): {', '.join(workloads)}")
+    parser.add_argument(
+        "names", nargs="*", help=f"workloads, or files of them, to run (default: all): {', '.join(workloads)}"
+    )
     parser.add_argument("--quick", action="store_true", help="few repetitions, under a minute; rough figures")
     parser.add_argument("--readme", action="store_true", help="put this run into benchmarks/README.md")
     arguments = parser.parse_args()
-    unknown = [name for name in arguments.names if name not in workloads]
+    unknown = [word for word in arguments.names if not named(word, workloads)]
     if unknown:
         parser.error(f"no workload {', '.join(unknown)}; there are {', '.join(workloads)}")
 
     effort = harness.QUICK if arguments.quick else harness.FULL
-    wanted = arguments.names or [
+    wanted = [name for word in arguments.names for name in named(word, workloads)] or [
         name for name, (_, workload) in workloads.items() if workload.in_quick or not arguments.quick
     ]
     console = Console() if sys.stdout.isatty() else Console(width=120)
@@ -48,21 +57,28 @@ def main() -> int:
         report.show(console, done)
         reports.append(done)
 
-    # A run of some workloads, or a quick one, must not pass for the record.
-    whole = not arguments.quick and set(wanted) == set(workloads)
-    stem = "latest" if whole else "partial"
-    report.write_json(
-        RESULTS / f"{stem}.json", report.as_json(reports, facts, made, "quick" if arguments.quick else "full")
-    )
-    caption = f"{facts['cpu']}, {facts['cores']} cores, {made[:10]}; MB: peak memory over the data itself"
-    picture.draw(RESULTS / f"{stem}.png", reports, caption)
-    if arguments.readme:
-        report.write_readme(reports, facts, made)
+    written = []
+    for record in ("latest", "budget"):
+        of_record = [done for done in reports if done.workload.record == record]
+        if not of_record:
+            continue
+        # A run of some workloads, or a quick one, must not pass for the record.
+        all_names = {name for name, (_, workload) in workloads.items() if workload.record == record}
+        whole = not arguments.quick and all_names <= set(wanted)
+        stem = record if whole else {"latest": "partial", "budget": "partial.budget"}[record]
+        effort_name = "quick" if arguments.quick else "full"
+        report.write_json(RESULTS / f"{stem}.json", report.as_json(of_record, facts, made, effort_name))
+        caption = f"{facts['cpu']}, {facts['cores']} cores, {made[:10]}; MB: peak memory over the data itself"
+        draw = picture.draw_budgets if record == "budget" else picture.draw
+        draw(RESULTS / f"{stem}.png", of_record, caption)
+        written.append(f"results/{stem}.*")
+        if arguments.readme:
+            report.write_readme(record, of_record, facts, made)
     missed = sum(verdict.met is False for done in reports for verdict in done.verdicts())
     failed = sum(outcome.error is not None for done in reports for outcome in done.outcomes)
     console.print(
         f"{len(reports)} workloads in {time.monotonic() - start:.0f} s; targets missed: {missed}; "
-        f"contenders failed: {failed}; written: results/{stem}.json, results/{stem}.png"
+        f"contenders failed: {failed}; written: {', '.join(written)}"
     )
     return 1 if failed else 0
 

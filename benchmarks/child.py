@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.workload import Batch, Contender, Epoch, Workload, first_batch
+from benchmarks.workload import Batch, Contender, Epoch, Refused, Workload, first_batch
 
 
 class Seat:
@@ -33,7 +33,10 @@ class Seat:
     def build(self) -> dict[str, Any]:
         start = time.perf_counter()
         self.epoch = self.contender.build(self.data)
-        return {"seconds": time.perf_counter() - start}
+        return {
+            "seconds": time.perf_counter() - start,
+            "budget_bytes": getattr(self.epoch, "budget_bytes", None),
+        }
 
     def check(self) -> dict[str, Any]:
         """See that the contender does the job that was asked for."""
@@ -58,6 +61,11 @@ class Seat:
         if rows != expected:
             raise ValueError(f"{count} epoch(s) should deliver {expected} rows, but delivered {rows}")
         return {"seconds": seconds, "cpu_s": cpu_s, "rows": rows}
+
+    def turns(self, name: str, count: int) -> dict[str, Any]:
+        """Epochs of another contender of the same workload, in this process and on the same data."""
+        self.epoch = self.workload.contender(name).build(self.data)
+        return self.epochs(count)
 
     def first(self) -> dict[str, Any]:
         """Time from nothing to the first batch, the building of the pipeline included."""
@@ -90,6 +98,8 @@ def main() -> None:
             command = json.loads(line)
             answer = getattr(seat, command.pop("do"))(**command)
             print(json.dumps(answer), file=answers)
+    except Refused as error:
+        print(json.dumps({"refused": str(error), "budget_bytes": error.budget_bytes}), file=answers)
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=answers)
         raise

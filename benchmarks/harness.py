@@ -8,6 +8,8 @@ The steps of one workload:
 3. Rounds: in each, every contender runs one repetition (several epochs if one is shorter than `SHORTEST_S`),
    so that a slow minute of the machine hits all alike. A slow contender sits out some rounds, spread evenly.
    The rate is the median over its repetitions.
+
+Contenders whose difference is smaller than that between two processes share one (`in_turn`).
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_S = 0.002
 SAMPLE_WITH_WORKERS_S = 0.02
 SHORTEST_S = 0.25
+TURNS_PER_ROUND = 2
 ANSWER_WITHIN_S = 60.0
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -72,6 +75,8 @@ class Outcome:
     value: float | None = None
     cpu_value: float | None = None
     extra_bytes: int | None = None
+    budget_bytes: int | None = None
+    refused: str | None = None
     error: str | None = None
 
 
@@ -109,11 +114,21 @@ class Report:
         other = self.outcome(target.over)
         if mine.value is None or other is None or other.value is None:
             return None
+        if self.workload.metric == "in turn":
+            return statistics.median(a / b for a, b in zip(mine.cpu_samples, other.cpu_samples, strict=True))
         return mine.value / other.value
 
 
 class ChildError(Exception):
     """A contender failed, or did not answer in time."""
+
+
+class RefusedError(ChildError):
+    """A contender was given too little memory, and said so."""
+
+    def __init__(self, reason: str, budget_bytes: int) -> None:
+        super().__init__(reason)
+        self.budget_bytes = budget_bytes
 
 
 class Child:
@@ -178,6 +193,8 @@ class Child:
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ChildError(answer["error"])
+        if "refused" in answer:
+            raise RefusedError(answer["refused"], answer["budget_bytes"])
         return answer
 
     def _held_bytes(self) -> int:
@@ -203,6 +220,8 @@ def run(module: str, workload: Workload, effort: Effort, say: Say) -> Report:
     outcomes = [Outcome(contender) for contender in chosen]
     if workload.metric == "import":
         time_imports(outcomes, effort, say)
+    elif workload.metric == "in turn":
+        in_turn(module, workload, outcomes, effort, say)
     else:
         rows = (workload.quick_rows if effort is QUICK else None) or workload.rows
         children = [Child(module, workload, contender, contender.rows or rows) for contender in chosen]
@@ -223,7 +242,7 @@ def race(workload: Workload, lanes: list[tuple[Child, Outcome]], effort: Effort,
         _try(outcome, child.wait_ready)
     plan: list[tuple[Child, Outcome, int, int]] = []
     for child, outcome in lanes:
-        if outcome.error is None:
+        if outcome.error is None and outcome.refused is None:
             say(f"{workload.name}: warm-up, {outcome.contender.name}")
             ready = _try(outcome, partial(warm_up, child, outcome, effort))
             if ready is not None:
@@ -242,13 +261,14 @@ def race(workload: Workload, lanes: list[tuple[Child, Outcome]], effort: Effort,
 
 def warm_up_rate(child: Child, outcome: Outcome, effort: Effort) -> tuple[int, int]:
     """Build, run an epoch under watch, and choose the repetitions and the epochs of each."""
-    child.ask("build", watched=True)
+    outcome.budget_bytes = child.ask("build", watched=True)["budget_bytes"]
     seconds = float(child.ask("epochs", watched=True, count=1)["seconds"])
     child.look()
     outcome.extra_bytes = child.peak_bytes - child.baseline_bytes
     child.ask("check")
-    if seconds < 1.0:  # the first epoch has first touches in it; a second one tells the true length
-        seconds = float(child.ask("epochs", count=1)["seconds"])
+    if seconds < 2.0:  # the first epoch has first touches in it; a second one tells the true length
+        seconds = float(child.ask("epochs", watched=True, count=1)["seconds"])
+        outcome.extra_bytes = child.peak_bytes - child.baseline_bytes
     count = max(1, math.ceil(SHORTEST_S / seconds))
     return effort.repetitions(seconds * count), count
 
@@ -271,6 +291,35 @@ def warm_up_first(child: Child, outcome: Outcome, effort: Effort) -> tuple[int, 
 
 def measure_first(child: Child, outcome: Outcome, count: int) -> None:
     outcome.samples.extend(float(child.ask("first")["seconds"]) for _ in range(count))
+
+
+def in_turn(module: str, workload: Workload, outcomes: list[Outcome], effort: Effort, say: Say) -> None:
+    """All contenders in one process, in turn, each round in the opposite order of the one before.
+
+    Two processes differ by some percent though they do the same, by where their memory happens to lie.
+    """
+    rows = (workload.quick_rows if effort is QUICK else None) or workload.rows
+    child = Child(module, workload, workload.contenders[0], rows)
+    try:
+        say(f"{workload.name}: starting")
+        child.wait_ready()
+        seconds = min(float(child.ask("turns", name=o.contender.name, count=1)["seconds"]) for o in outcomes * 2)
+        count = max(1, math.ceil(SHORTEST_S / seconds))
+        num_rounds = effort.rounds * TURNS_PER_ROUND
+        for turn in range(num_rounds):
+            say(f"{workload.name}: round {turn + 1} of {num_rounds}")
+            for outcome in outcomes[:: -1 if turn % 2 else 1]:
+                answer = child.ask("turns", name=outcome.contender.name, count=count)
+                outcome.samples.append(answer["rows"] / answer["seconds"])
+                outcome.cpu_samples.append(answer["rows"] / max(answer["cpu_s"], 1e-9))
+        for outcome in outcomes:
+            outcome.value = statistics.median(outcome.samples)
+            outcome.cpu_value = statistics.median(outcome.cpu_samples)
+    except ChildError as error:
+        for outcome in outcomes:
+            outcome.error = str(error)
+    finally:
+        child.close()
 
 
 IMPORT = """
@@ -316,6 +365,9 @@ def time_imports(outcomes: list[Outcome], effort: Effort, say: Say) -> None:
 def _try(outcome: Outcome, step: Callable[[], T]) -> T | None:
     try:
         return step()
+    except RefusedError as error:
+        outcome.refused, outcome.budget_bytes = str(error), error.budget_bytes
+        return None
     except ChildError as error:
         outcome.error = str(error)
         outcome.value = None

@@ -1,4 +1,4 @@
-"""Draws a run: a panel of bars per workload, on a logarithmic scale."""
+"""Draws a run: a panel of bars per workload, on a logarithmic scale; curves where contenders differ in their budget."""
 
 from __future__ import annotations
 
@@ -51,6 +51,58 @@ def draw(path: Path, reports: Sequence[Report], caption: str) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(reports) :]:
         panel.set_visible(False)
+    figure.text(0.01, 0.004, caption, fontsize=8.5, color="#555555")
+    figure.tight_layout(rect=(0, 0.02, 1, 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def draw_budgets(path: Path, reports: Sequence[Report], caption: str) -> None:
+    """Per workload a panel of rates and one of real memory, both against the budget."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    reports = [report for report in reports if any(outcome.budget_bytes for outcome in report.outcomes)]
+    if not reports:
+        return
+    figure, axes = plt.subplots(2, len(reports), figsize=(5.2 * len(reports), 7.2), squeeze=False, sharex="col")
+    for report, (rates, memory) in zip(reports, axes.T, strict=True):
+        points = sorted((o for o in report.outcomes if o.budget_bytes), key=lambda o: o.budget_bytes or 0)
+        done = [outcome for outcome in points if outcome.value is not None]
+        budgets = [(outcome.budget_bytes or 0) / 1e6 for outcome in done]
+        extra = [(outcome.extra_bytes or 0) / 1e6 for outcome in done]
+        for panel, values in ((rates, [outcome.value or 0.0 for outcome in done]), (memory, extra)):
+            panel.plot(budgets, values, "o-", color=COLOURS["penstock"], label="penstock under a budget")
+        for outcome in report.outcomes:
+            if outcome.budget_bytes is None and outcome.value is not None:
+                style = {"color": COLOURS[outcome.contender.family], "linestyle": "--", "label": outcome.contender.name}
+                rates.axhline(outcome.value, **style)
+                memory.axhline((outcome.extra_bytes or 0) / 1e6, **style)
+        for outcome in points:
+            where = (outcome.budget_bytes or 0) / 1e6
+            if outcome.refused is not None:
+                rates.axvspan(where / 1.15, where * 1.15, color="#dddddd")
+                rates.text(where, 0.5, "refused", rotation=90, ha="center", va="center", fontsize=8.5,
+                           transform=rates.get_xaxis_transform())  # fmt: skip
+            elif not outcome.contender.name.endswith("MB") and outcome.value is not None:
+                rates.annotate(outcome.contender.name, (where, outcome.value), (0, -13), fontsize=8,
+                               textcoords="offset points", ha="center")  # fmt: skip
+        memory.plot(budgets, budgets, ":", color="#555555", label="the budget itself")
+        rates.set_ylim(bottom=0)
+        rates.set_xscale("log", base=2)
+        memory.set_yscale("log")
+        memory.set_xticks([8, 16, 32, 64, 128, 256, 512], ["8", "16", "32", "64", "128", "256", "512"])
+        memory.set_xlabel("budget in MB", fontsize=8.5)
+        rates.set_ylabel("rows per second", fontsize=8.5)
+        memory.set_ylabel("peak extra memory in MB, as the system sees it", fontsize=8.5)
+        rates.set_title(report.workload.title, fontsize=9.5, loc="left")
+        for panel in (rates, memory):
+            panel.tick_params(labelsize=8.5)
+            panel.spines[["top", "right"]].set_visible(False)
+            panel.legend(fontsize=7.5, frameon=False)
     figure.text(0.01, 0.004, caption, fontsize=8.5, color="#555555")
     figure.tight_layout(rect=(0, 0.02, 1, 1))
     path.parent.mkdir(parents=True, exist_ok=True)

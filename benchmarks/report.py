@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from benchmarks.harness import Outcome, Report, Verdict
 from benchmarks.workload import Workload
 
 README = Path(__file__).resolve().parent / "README.md"
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 Row = tuple[str, ...]
 
 
@@ -32,6 +32,8 @@ def show(console: Console, report: Report) -> None:
     for outcome in report.outcomes:
         if outcome.error is not None:
             console.print(f"        [red]failed[/]  {outcome.contender.name}: {escape(outcome.error)}")
+        if outcome.refused is not None:
+            console.print(f"       refused  {outcome.contender.name}: {escape(outcome.refused)}", highlight=False)
     colours = {"met": "green", "missed": "red", "not measured": "yellow"}
     for asked, reached, word in target_rows(report):
         console.print(f"  [{colours[word]}]{word:>12}[/]  {asked}: {reached}", highlight=False)
@@ -40,6 +42,10 @@ def show(console: Console, report: Report) -> None:
 
 def headings(workload: Workload) -> Row:
     first = workload.contenders[0].name
+    if workload.metric == "in turn":
+        return ("contender", "rows/s", "rows/CPU s", f"of {first}, turn by turn", "from", "to")
+    if workload.record == "budget":
+        return ("contender", "budget", "rows/s", f"of {first}", "rows/CPU s", "extra memory")
     if workload.metric == "rate":
         return ("contender", "rows/s", f"{first} is", "of limit", "rows/CPU s", "of limit", "extra memory")
     if workload.metric == "first batch":
@@ -54,7 +60,17 @@ def contender_rows(report: Report) -> list[Row]:
     limit = report.outcome(report.workload.limit or "")
     for outcome in report.outcomes:
         if outcome.value is None:
-            cells = ["failed"] + [""] * (len(headings(report.workload)) - 2)
+            cells = ["failed" if outcome.refused is None else "refused"]
+            if report.workload.record == "budget":
+                cells.insert(0, _budget(outcome))
+            cells += [""] * (len(headings(report.workload)) - 1 - len(cells))
+        elif report.workload.metric == "in turn":
+            ratios = turn_ratios(outcome, first)
+            spread = [f"{figure:.3f}" for figure in (statistics.median(ratios), min(ratios), max(ratios))]
+            cells = [f"{outcome.value:,.0f}", f"{outcome.cpu_value:,.0f}", *spread]
+        elif report.workload.record == "budget":
+            share, cpu = _share(outcome.value, first.value), f"{outcome.cpu_value:,.0f}"
+            cells = [_budget(outcome), f"{outcome.value:,.0f}", share, cpu, megabytes(outcome.extra_bytes)]
         elif report.workload.metric == "rate":
             compared = outcome is not first and first.value is not None
             versus = f"{(first.value or 0.0) / outcome.value:.3g}x as fast" if compared else ""
@@ -69,6 +85,15 @@ def contender_rows(report: Report) -> list[Row]:
             cells = [f"{outcome.value:.3f}", f"{outcome.cpu_value:.3f}"]
         rows.append((outcome.contender.name, *cells))
     return rows
+
+
+def turn_ratios(outcome: Outcome, first: Outcome) -> list[float]:
+    """Rows per CPU second of one contender over those of another, turn by turn."""
+    return [a / b for a, b in zip(outcome.cpu_samples, first.cpu_samples, strict=True)]
+
+
+def _budget(outcome: Outcome) -> str:
+    return "" if outcome.budget_bytes is None else megabytes(outcome.budget_bytes)
 
 
 def _share(value: float | None, limit: float | None) -> str:
@@ -111,7 +136,7 @@ def as_json(reports: Iterable[Report], facts: dict[str, object], made: str, effo
                 "name": report.workload.name,
                 "title": report.workload.title,
                 "metric": report.workload.metric,
-                "unit": "rows/s" if report.workload.metric == "rate" else "s",
+                "unit": "rows/s" if report.workload.metric in ("rate", "in turn") else "s",
                 "contenders": [_outcome_json(outcome) for outcome in report.outcomes],
                 "targets": [_verdict_json(verdict) for verdict in report.verdicts()],
             }
@@ -129,6 +154,8 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "cpu_value": outcome.cpu_value,
         "cpu_samples": outcome.cpu_samples,
         "extra_bytes": outcome.extra_bytes,
+        "budget_bytes": outcome.budget_bytes,
+        "refused": outcome.refused,
         "error": outcome.error,
     }
 
@@ -150,14 +177,15 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def write_readme(reports: Sequence[Report], facts: dict[str, object], made: str) -> None:
-    """Put this run's tables between the two marks in the README."""
+def write_readme(record: str, reports: Sequence[Report], facts: dict[str, object], made: str) -> None:
+    """Put this run's tables between the two marks of their record in the README."""
+    begin, end = (f"<!-- {record}: {word} -->" for word in ("begin", "end"))
     text = README.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not rest or END not in text:
-        raise ValueError(f"{README.name} has no lines {BEGIN!r} and {END!r}")
-    README.write_text(f"{before}{BEGIN}\n{as_markdown(reports, facts, made)}{END}{after}")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    if not rest or end not in text:
+        raise ValueError(f"{README.name} has no lines {begin!r} and {end!r}")
+    README.write_text(f"{before}{begin}\n{as_markdown(reports, facts, made)}{end}{after}")
 
 
 def as_markdown(reports: Sequence[Report], facts: dict[str, object], made: str) -> str:

@@ -14,14 +14,34 @@ from typing import Any, Literal
 
 import numpy as np
 
-QUESTIONS = ("in_order", "shuffle", "cast", "range_map", "first_batch", "import")
+QUESTIONS = (
+    "in_order",
+    "shuffle",
+    "cast",
+    "range_map",
+    "operators",
+    "nested",
+    "first_batch",
+    "import",
+    "budget",
+    "ledger",
+)
 
 Batch = np.ndarray[Any, Any]
 Epoch = Callable[[], Iterable[Batch]]
 """One pass over the data; called once per epoch on a pipeline that was built once."""
 
 Family = Literal["penstock", "tf.data", "torch", "grain", "hand"]
-Metric = Literal["rate", "first batch", "import"]
+Metric = Literal["rate", "first batch", "import", "in turn"]
+Record = Literal["latest", "budget"]
+
+
+class Refused(Exception):
+    """A contender was given less memory than its library says it needs: an answer, not a failure."""
+
+    def __init__(self, budget_bytes: int, minimum_bytes: int) -> None:
+        super().__init__(f"needs at least {minimum_bytes:,} bytes")
+        self.budget_bytes = budget_bytes
 
 
 def touch(batches: Iterable[Batch]) -> int:
@@ -77,7 +97,8 @@ class Contender:
 class Target:
     """A figure that a contender must reach.
 
-    With `over`, the contender's rate divided by that of `over` must be at least `limit`. Without it, the
+    With `over`, the contender's rate divided by that of `over` must be at least `limit` (by CPU time and turn by turn
+    where they take turns in one process). Without it, the
     contender's figure (seconds or bytes) must be at most `limit`.
     """
 
@@ -101,7 +122,9 @@ class Workload:
         quick_rows: Rows under `--quick`.
         batch: Shape and dtype that the first batch must have.
         consume: Reads the batches of an epoch and returns the number of rows.
-        metric: `rate` in rows/s, or seconds to the `first batch` of a new pipeline, or of an `import`.
+        metric: `rate` in rows/s, or seconds to the `first batch` of a new pipeline, or of an `import`. `in turn` is
+            a rate whose contenders take turns in one process, for differences smaller than those between processes.
+        record: The files in `results/` and the section of the README that it belongs to.
         in_quick: Whether `--quick` runs it.
     """
 
@@ -116,6 +139,7 @@ class Workload:
     batch: tuple[tuple[int, ...], str] | None = None
     consume: Callable[[Iterable[Batch]], int] = touch
     metric: Metric = "rate"
+    record: Record = "latest"
     in_quick: bool = True
 
     def contender(self, name: str) -> Contender:

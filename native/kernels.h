@@ -25,8 +25,16 @@ WindowProgress window_shuffle(std::int64_t* slots, std::size_t num_slots, std::s
                               const std::int64_t* incoming, std::size_t num_incoming, bool draining,
                               std::uint64_t key, std::uint64_t step, std::int64_t* out, std::size_t num_out);
 
-// gather.cpp: rows of `row_bytes` bytes each, picked by index.
-void gather(const std::uint8_t* rows, std::size_t num_rows, std::size_t row_bytes, const std::int64_t* index,
-            std::uint8_t* out, std::size_t num_out);
+// gather.cpp: rows of equal size, picked by index. Of `index`, the first `num_out` are picked now; the others, up to
+// `num_known`, are expected to be picked next, and only their memory is asked for.
+struct Table {
+  const std::uint8_t* rows;
+  std::size_t num_rows;
+  std::size_t row_bytes;
+
+  bool has(std::int64_t i) const { return static_cast<std::uint64_t>(i) < num_rows; }
+};
+void gather(const Table& table, const std::int64_t* index, std::size_t num_out, std::size_t num_known,
+            std::uint8_t* out);
 
 }  // namespace penstock

@@ -20,9 +20,6 @@ namespace {
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MutableIndices = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using MutableRows = nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 // Any Python or NumPy integer. A number that does not fit is a ValueError that shows it; left to nanobind it would be
 // a TypeError about overloads.
 template <typename T>
@@ -110,15 +107,56 @@ std::tuple<std::size_t, std::size_t, std::size_t> window_shuffle(MutableIndices 
   return {progress.consumed, progress.produced, progress.filled};
 }
 
-void gather(Rows rows, Indices index, MutableRows out) {
-  require_aligned("index", index);
-  if (rows.shape(1) != out.shape(1) || index.size() != out.shape(0)) {
-    throw std::invalid_argument("out must have one row of " + std::to_string(rows.shape(1)) + " bytes for each of the " +
-                                std::to_string(index.size()) + " indices, got " + std::to_string(out.shape(0)) +
-                                " rows of " + std::to_string(out.shape(1)));
+// The memory of a C-contiguous array of any dtype. NumPy's own refusals (another layout, read-only) pass through.
+class Memory {
+ public:
+  Memory(nb::handle array, int flags) {
+    if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_ND | flags) != 0) throw nb::python_error();
+    if (view_.ndim == 0) {
+      PyBuffer_Release(&view_);
+      throw std::invalid_argument("expected arrays with a first axis, got a scalar");
+    }
   }
+  ~Memory() { PyBuffer_Release(&view_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::uint8_t* data() const { return static_cast<std::uint8_t*>(view_.buf); }
+  std::size_t num_rows() const { return static_cast<std::size_t>(view_.shape[0]); }
+  std::size_t row_bytes() const {
+    std::size_t result = static_cast<std::size_t>(view_.itemsize);
+    for (int i = 1; i < view_.ndim; ++i) result *= static_cast<std::size_t>(view_.shape[i]);
+    return result;
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+// Below this a gather takes no longer than handing the GIL over and back.
+constexpr std::size_t kWorthTheGil = 16 * 1024;
+
+void gather(nb::handle rows, Indices index, nb::handle start, nb::handle out) {
+  const Memory rows_(rows, 0);
+  const Memory out_(out, PyBUF_WRITABLE);
+  const auto start_ = count("start", start);
+  require_aligned("index", index);
+  if (rows_.row_bytes() != out_.row_bytes()) {
+    throw std::invalid_argument("rows and out must have rows of one size, got " + std::to_string(rows_.row_bytes()) +
+                                " and " + std::to_string(out_.row_bytes()) + " bytes");
+  }
+  if (start_ > index.size() || out_.num_rows() > index.size() - start_) {
+    throw std::invalid_argument("index must have " + std::to_string(out_.num_rows()) + " numbers from " +
+                                std::to_string(start_) + " on, one for each row of out, got " +
+                                std::to_string(index.size()) + " in all");
+  }
+  const penstock::Table table{rows_.data(), rows_.num_rows(), rows_.row_bytes()};
+  const auto run = [&] {
+    penstock::gather(table, index.data() + start_, out_.num_rows(), index.size() - start_, out_.data());
+  };
+  if (out_.num_rows() * table.row_bytes < kWorthTheGil) return run();
   const nb::gil_scoped_release no_gil;
-  penstock::gather(rows.data(), rows.shape(0), rows.shape(1), index.data(), out.data(), out.shape(0));
+  run();
 }
 
 }  // namespace
@@ -134,6 +172,6 @@ NB_MODULE(_native, m) {
         "key"_a, "step"_a, "out"_a.noconvert(),
         nb::sig("def window_shuffle(slots: NDArray[int64], filled: int, incoming: NDArray[int64], draining: bool, "
                 "key: int, step: int, out: NDArray[int64]) -> tuple[int, int, int]"));
-  m.def("gather", &gather, "rows"_a.noconvert(), "index"_a.noconvert(), "out"_a.noconvert(),
-        nb::sig("def gather(rows: NDArray[uint8], index: NDArray[int64], out: NDArray[uint8]) -> None"));
+  m.def("gather", &gather, "rows"_a, "index"_a.noconvert(), "start"_a, "out"_a,
+        nb::sig("def gather(rows: NDArray[Any], index: NDArray[int64], start: int, out: NDArray[Any]) -> None"));
 }

@@ -7,7 +7,7 @@
 """
 
 from . import errors
-from .dataset import Dataset
+from .dataset import Dataset, set_memory
 from .element import Ragged, Sparse, string
 from .options import AUTOTUNE, Options
 from .runtime.run import Run
@@ -31,6 +31,7 @@ __all__ = [
     "TensorSpec",
     "__version__",
     "errors",
+    "set_memory",
     "string",
 ]
 

@@ -1,10 +1,12 @@
 """Kernels over buffers, written in C++ (see `native/`): no state, no threads, no policy.
 
-Arrays of numbers are one-dimensional and int64, tables of rows two-dimensional and uint8 (their bytes); all are
-C-contiguous and in the machine's byte order. Anything else is a `TypeError`, never a silent copy; an unaligned array is
-a `ValueError`. The kernels release the GIL and allocate nothing. What they compute depends on their arguments alone, on
-every machine, and is part of the meaning of a saved state.
+Arrays of numbers are one-dimensional, int64, C-contiguous and in the machine's byte order. Anything else is a
+`TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL, except for a gather
+of a few kB, and allocate nothing. What they compute depends on their arguments alone, on every machine, and is part of
+the meaning of a saved state.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +71,19 @@ def window_shuffle(
             Nothing is changed.
     """
 
-def gather(rows: NDArray[np.uint8], index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-    """Writes `out[i] = rows[index[i]]`, rows being the bytes of a table's rows.
+def gather(rows: NDArray[Any], index: NDArray[np.int64], start: int, out: NDArray[Any]) -> None:
+    """Writes `out[i] = rows[index[start + i]]` for each row of `out`, byte by byte.
+
+    The indices behind those are taken to be picked next: their rows are asked for, so that they are in the cache by
+    then. They need not name rows at all.
+
+    Args:
+        rows: Any shape with a first axis, any dtype without Python objects, C-contiguous; may be read-only.
+        index: Row numbers.
+        start: Where in `index` to begin.
+        out: C-contiguous and writeable, with rows of as many bytes as those of `rows`. Must not share memory with it.
 
     Raises:
-        ValueError: The shapes do not fit.
+        ValueError: The sizes do not fit, or an array has another layout.
         IndexError: An index names no row. `out` is untouched.
     """

@@ -112,15 +112,29 @@ class Feed:
         if self._rows is None:
             self._rows = block.rows()
         row = self._rows[self._offset]
+        if type(row) is Failed:
+            self._rows[self._offset] = None  # once raised, an error refers to the whole run and would keep it alive
         self._offset += 1
         if self._offset == block.size:
             self._forget()
         return row
 
-    def take(self, n: int) -> Block | None:
-        """The next 1 to n elements, cut after the first failure; None at the end."""
+    def peek(self, n: int) -> Block | None:
+        """The next 1 to n elements, which stay to be taken or skipped; None at the end."""
+        if self._block is None and not self._pull(n):
+            return None
+        block = self._block
+        assert block is not None
+        return block if block.size <= n and not self._offset else block[self._offset : self._offset + n]
+
+    def take(self, n: int, demand: int = 1) -> Block | None:
+        """The next 1 to n elements, cut after the first failure; None at the end.
+
+        Pulls `demand` elements, if that is more, where none lie ready.
+        """
         if self._block is None:
-            block = self.cursor.pull(n) if n == 1 else self._pull_for_take(n)
+            most = max(n, demand)
+            block = self.cursor.pull(1) if most == 1 else self._pull_for_take(n, most)
             if block is not None:
                 return block
             if self._block is None:
@@ -128,21 +142,23 @@ class Feed:
         block = self._block
         assert block is not None
         stop = min(block.size, self._offset + n)
-        if block.has_failures:
-            rows = block.rows()
+        rows = block.rows() if block.has_failures else []
+        if rows:
             failures = (i for i in range(self._offset, stop) if type(rows[i]) is Failed)
             stop = next(failures, stop - 1) + 1
         part = block[self._offset : stop]
+        if rows and type(rows[stop - 1]) is Failed:
+            rows[stop - 1] = None  # once raised, an error refers to the whole run and would keep it alive
         self._offset = stop
         if stop == block.size:
             self._forget()
         return part
 
-    def _pull_for_take(self, n: int) -> Block | None:
+    def _pull_for_take(self, n: int, demand: int) -> Block | None:
         """A whole block at once where nothing in it failed, the usual case; else keeps it to be given in parts."""
         before = self.cursor.state()
-        block = self.cursor.pull(n)
-        if block is None or not block.has_failures:
+        block = self.cursor.pull(demand)
+        if block is None or not (block.has_failures or block.size > n):
             return block
         self._block, self._before = block, before
         return None

@@ -7,24 +7,33 @@ used: that keeps `import penstock` quick. Nothing runs before `run()` or `iter()
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, ClassVar
 
-from .errors import BadType, PenstockError
+from .errors import BadArgument, BadType, PenstockError
 from .memory.limits import available_bytes
+from .memory.pool import Pool
+from .memory.spill import SpillSpace
 from .observe.explain import Explanation, explain
 from .optimize import optimized
-from .options import DEFAULT_MEMORY_FRACTION, Options, parse_memory
-from .plan.node import Node, caller_origin, located
-from .plan.op import Op
+from .options import DEFAULT_MEMORY_FRACTION, Options, parse_bytes, parse_memory
+from .plan.node import Node, Origin, caller_origin, located
+from .plan.op import Op, argument
 from .runtime.epochs import Epochs
 from .runtime.run import Run
+from .runtime.sample import sizes_in_sample
 from .runtime.seen import seen_spec
+from .runtime.settings import Settings
 from .spec import INFINITE
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "set_memory"]
+
+
+_NO_OPTIONS = Options()
 
 
 class _Verb:
@@ -48,7 +57,11 @@ def method(place: str) -> Any:
 
     def make(op: type[Op]) -> Any:
         def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            return _made(op, lambda: (op(*args, **kwargs), [self]))
+            try:
+                node = Node(op(*args, **kwargs), (self.node,), caller_origin())
+                return Dataset(node, self._options, Epochs((self._epochs,)))
+            except (PenstockError, TypeError) as error:
+                raise _told(error, op, caller_origin()) from None
 
         return _documented(wrapper, op, op, ("self",))
 
@@ -60,7 +73,10 @@ def source(place: str) -> Any:
 
     def make(op: type[Op]) -> Any:
         def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            return _made(op, lambda: (op(*args, **kwargs), []))
+            try:
+                return Dataset(Node(op(*args, **kwargs), (), caller_origin()))
+            except (PenstockError, TypeError) as error:
+                raise _told(error, op, caller_origin()) from None
 
         return staticmethod(_documented(wrapper, op, op, ()))
 
@@ -72,7 +88,11 @@ def combination(place: str) -> Any:
 
     def make(op: Any) -> Any:
         def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            return _made(op, lambda: op.of(*args, **kwargs))
+            try:
+                made, datasets = op.of(*args, **kwargs)
+                return _combined(made, datasets, caller_origin())
+            except (PenstockError, TypeError) as error:
+                raise _told(error, op, caller_origin()) from None
 
         return staticmethod(_documented(wrapper, op, op.of, ()))
 
@@ -84,32 +104,36 @@ def combination_method(place: str) -> Any:
 
     def make(op: Any) -> Any:
         def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            return _made(op, lambda: op.of(self, *args, **kwargs))
+            try:
+                made, datasets = op.of(self, *args, **kwargs)
+                return _combined(made, datasets, caller_origin())
+            except (PenstockError, TypeError) as error:
+                raise _told(error, op, caller_origin()) from None
 
         return _documented(wrapper, op, op.of, ())
 
     return _Verb(f"ops.{place}", make)
 
 
-def _made(op: type[Op], make: Callable[[], tuple[Op, list[Any]]]) -> Dataset:
-    """The dataset of an operator on others; a mistake is told with the operator's name and the user's line."""
-    origin = caller_origin()
-    try:
-        made, inputs = make()
-        options = Options()
-        for dataset in inputs:
-            if not isinstance(dataset, Dataset):
-                raise BadType(f"expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-            options = options.merged(dataset.options())
-        node = Node(made, tuple(dataset.node for dataset in inputs), origin)
-        return Dataset(node, options, Epochs(dataset._epochs for dataset in inputs))
-    except PenstockError as error:
-        raise located(error, _name_of(op), origin) from None
-    except TypeError as error:
-        if "argument" not in str(error) or type(error) is not TypeError:
-            raise
-        text = str(error).replace(f"{op.__name__}.__init__()", f"{_name_of(op)}()")
-        raise located(BadType(text), _name_of(op), origin) from None
+def _combined(op: Op, datasets: list[Any], origin: Origin) -> Dataset:
+    """The dataset of an operator on several others."""
+    options = _NO_OPTIONS
+    for dataset in datasets:
+        if not isinstance(dataset, Dataset):
+            raise BadType(f"expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
+        options = options.merged(dataset._options)
+    node = Node(op, tuple([dataset.node for dataset in datasets]), origin)
+    return Dataset(node, options, Epochs([dataset._epochs for dataset in datasets]))
+
+
+def _told(error: Exception, op: type[Op], origin: Origin) -> Exception:
+    """A mistake in an operator's arguments, told with the operator's name and the user's line."""
+    if isinstance(error, PenstockError):
+        return located(error, _name_of(op), origin)
+    if "argument" not in str(error) or type(error) is not TypeError:
+        return error
+    text = str(error).replace(f"{op.__name__}.__init__()", f"{_name_of(op)}()")
+    return located(BadType(text), _name_of(op), origin)
 
 
 def _name_of(op: type[Op]) -> str:
@@ -141,8 +165,9 @@ class Dataset:
 
     def __init__(self, node: Node, options: Options | None = None, epochs: Epochs | None = None) -> None:
         self.node = node
-        self._options = options or Options()
-        self._epochs = epochs or Epochs()
+        self._options = _NO_OPTIONS if options is None else options
+        self._epochs = Epochs() if epochs is None else epochs
+        self._measured: tuple[int, ...] = ()  # by explain(sample=…): the largest element of each stage
         node.spec  # noqa: B018  a mistake is found here, at the user's line
 
     # Sources.
@@ -193,7 +218,8 @@ class Dataset:
 
     # When and where.
     prefetch = method("prefetch:Prefetch")
-    cache = method("cache:Cache")
+    cache = combination_method("cache:Cache")
+    snapshot = combination_method("snapshot:Snapshot")
 
     @staticmethod
     def list_files(
@@ -211,8 +237,70 @@ class Dataset:
         """
         from .io.files import ListFiles
 
-        files = _made(ListFiles, lambda: (ListFiles(file_pattern), []))
+        origin = caller_origin()
+        try:
+            files = Dataset(Node(ListFiles(file_pattern), (), origin))
+        except PenstockError as error:
+            raise located(error, "list_files", origin) from None
         return files.shuffle(seed=seed) if shuffle or shuffle is None else files
+
+    @staticmethod
+    def load(
+        path: Any,
+        element_spec: Any = None,
+        compression: str | None = None,
+        reader_func: Callable[[Dataset], Dataset] | None = None,
+    ) -> Dataset:
+        """The elements of a dataset that was saved, in any order that is asked for: `shuffle` shuffles indices.
+
+        Args:
+            path: The directory.
+            element_spec: What the elements are like, if more is known than was when they were saved.
+            compression: Not needed: files tell.
+            reader_func: Gets a dataset of datasets, one for each file, and returns a dataset of elements. None: one
+                file after the other, each in the order in which it was saved.
+
+        Memory: an index of 340 bytes for each batch of 128 kB or 256 elements; the batches that were read last, as far
+            as an eighth of the budget holds them.
+        State: one integer.
+
+        >>> import tempfile, penstock as ps
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ps.Dataset.range(5).save(folder)
+        ...     list(ps.Dataset.load(folder).skip(3))
+        [np.int64(3), np.int64(4)]
+        """
+        from .io.saved import Load
+        from .runtime.load import loaded
+
+        origin = caller_origin()
+        try:
+            return loaded(Load(path, element_spec, compression), reader_func, Dataset, origin)  # type: ignore[no-any-return]
+        except PenstockError as error:
+            raise located(error, "load", origin) from None
+
+    def save(
+        self,
+        path: Any,
+        compression: str | None = None,
+        shard_func: Callable[..., Any] | None = None,
+        checkpoint_args: Any = None,
+    ) -> None:
+        """Writes all elements to a directory, for `load`; in the place of what was saved there before.
+
+        The directory holds plain Arrow files, and changes as a whole when the last element was written: an error, or a
+        crash, leaves it as it was.
+
+        Args:
+            path: The directory, which is made if it is not there.
+            compression: "GZIP", "SNAPPY", "AUTO" or None, for tf.data's sake: files are not compressed in this version.
+            shard_func: Gets an element and returns the number of the file that it goes to. None: one file.
+            checkpoint_args: Must be None.
+        """
+        from .runtime.save import save
+
+        spec = self.node.spec
+        self._ended("save", lambda run: save(run, spec, path, compression, shard_func, checkpoint_args))
 
     def apply(self, transformation_func: Any) -> Dataset:
         """What a function makes of this dataset; for operators of your own in a chain of calls."""
@@ -306,21 +394,26 @@ class Dataset:
         options = self._options.merged(Options(memory=memory, optimize=optimize))
         if epoch is None:
             epoch = self._epochs.next
+        settings = _settings(options, self._measured)
+        run = Run(self.node, settings, epoch, Dataset, self._epochs.begin)
         self._epochs.begin(epoch)
-        return Run(
-            self.node,
-            None if options.optimize is False else optimized,
-            _budget_bytes(options),
-            options.deterministic is not False,
-            epoch,
-            Dataset,
-            self._epochs.begin,
-        )
+        return run
 
-    def explain(self, memory: int | float | str | None = None) -> Explanation:
-        """What a run would do: the plan as written, each rewrite and why, the plan that runs, and what it holds."""
+    def explain(self, memory: int | float | str | None = None, sample: int = 0) -> Explanation:
+        """What a run would do: the plan as written, each rewrite and why, the plan that runs, and what it holds.
+
+        Args:
+            memory: The budget, as for `run`.
+            sample: Runs so many elements to measure sizes that are not known otherwise. The dataset remembers them:
+                its runs are refused a budget that these sizes do not fit in.
+        """
         options = self._options.merged(Options(memory=memory))
-        return explain(self.node, _budget_bytes(options), options.optimize is not False)
+        settings = _settings(options, self._measured)
+        if sample:
+            run_sampled = _settings(self._options.merged(Options(optimize=options.optimize)))
+            self._measured = sizes_in_sample(self.node, run_sampled, argument("sample", sample, at_least=1), Dataset)
+            settings = dataclasses.replace(settings, measured=self._measured)
+        return explain(self.node, settings, sample)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.run())
@@ -330,10 +423,55 @@ class Dataset:
 
 
 def _first_element(node: Node) -> Any:
-    with Run(node, optimized, _budget_bytes(Options()), True, 0, Dataset) as run:
+    with Run(node, _settings(_NO_OPTIONS), 0, Dataset) as run:
         return next(run)
 
 
-def _budget_bytes(options: Options) -> int:
-    memory = DEFAULT_MEMORY_FRACTION if options.memory is None else options.memory
-    return parse_memory(memory, available_bytes() if isinstance(memory, float) else 0)
+def _settings(options: Options, measured: tuple[int, ...] = ()) -> Settings:
+    """What a run is told, with defaults filled in."""
+
+    def spill_space() -> SpillSpace:
+        directory = None if options.spill_dir is None else os.fspath(options.spill_dir)
+        limit = None if options.spill_limit is None else parse_bytes("spill_limit", options.spill_limit)
+        return SpillSpace(directory, limit)
+
+    pool = process_pool() if options.memory is None else None
+    return Settings(
+        budget_bytes=_budget_bytes(options.memory) if pool is None else pool.total_bytes,
+        pool=pool,
+        optimize=None if options.optimize is False else optimized,
+        deterministic=options.deterministic is not False,
+        make_spill_space=spill_space,
+        progress=options.progress is not False,
+        measured=measured,
+    )
+
+
+def _budget_bytes(memory: int | float | str | None) -> int:
+    available = available_bytes()
+    nbytes = parse_memory(memory, available)
+    if nbytes > available:
+        raise BadArgument(f"memory: {memory!r} is more than the {available:,} bytes that this process may use")
+    return nbytes
+
+
+_POOL: list[Pool] = []
+
+
+def process_pool() -> Pool:
+    """What all runs without a budget of their own share."""
+    if not _POOL:
+        _POOL.append(Pool(_budget_bytes(DEFAULT_MEMORY_FRACTION)))
+    return _POOL[0]
+
+
+def set_memory(memory: int | float | str) -> None:
+    """Sets what all runs of this process that are given no budget of their own may hold together.
+
+    A quarter of what the process may use (the container's limit, or else the machine's memory) unless it is set.
+
+    >>> import penstock as ps
+    >>> ps.set_memory("8GB")
+    >>> ps.set_memory(0.25)
+    """
+    process_pool().resize(_budget_bytes(memory))

@@ -10,10 +10,12 @@
     │   └── BudgetTooSmall   the floors of the stages exceed the budget    (also ValueError)
     ├── RunError             the program is right; this run met something
     │   ├── OutOfRange       an index that names nothing                   (also IndexError, ValueError)
-    │   ├── ElementTooLarge  an element larger than its stage may hold     (also MemoryError)
     │   ├── OverBudget       a buffer needs more than the budget has left  (also MemoryError)
+    │   │   └── ElementTooLarge  one element or batch alone is too large for it
+    │   ├── SpillError       the disk, or its limit, has no room           (also OSError)
     │   └── WorkerDied       a worker ended without an answer
     ├── StateError           a saved position that does not fit this pipeline (also ValueError)
+    ├── CacheMismatch        a cache file that another pipeline wrote          (also ValueError)
     └── FormatError          bytes that are not what their format promises    (also ValueError)
 
 A user's own exception is never wrapped: it passes through with a note that names the operator, the element and the
@@ -26,6 +28,7 @@ __all__ = [
     "BadArgument",
     "BadType",
     "BudgetTooSmall",
+    "CacheMismatch",
     "ElementTooLarge",
     "FormatError",
     "OutOfRange",
@@ -34,6 +37,7 @@ __all__ = [
     "PlanError",
     "RunError",
     "SpecMismatch",
+    "SpillError",
     "StateError",
     "WorkerDied",
 ]
@@ -71,12 +75,16 @@ class OutOfRange(RunError, IndexError, ValueError):
     """An index or a count that names nothing."""
 
 
-class ElementTooLarge(RunError, MemoryError):
-    """One element is larger than its stage may ever hold."""
-
-
 class OverBudget(RunError, MemoryError):
     """A stage needs more bytes than its floor and the common slack can give."""
+
+
+class ElementTooLarge(OverBudget):
+    """One element, or one batch, is larger than what is left to its stage."""
+
+
+class SpillError(RunError, OSError):
+    """What does not fit into memory cannot be written to disk either."""
 
 
 class WorkerDied(RunError):
@@ -85,6 +93,10 @@ class WorkerDied(RunError):
 
 class StateError(PenstockError, ValueError):
     """A saved position does not belong to this pipeline."""
+
+
+class CacheMismatch(PenstockError, ValueError):
+    """A file on disk was written by another pipeline."""
 
 
 class FormatError(PenstockError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -15,9 +16,16 @@ __all__ = ["IndexCursor"]
 # Orders are asked for this many places at once: small pulls then cost a slice, not a kernel call.
 _AHEAD = 4096
 _NOTHING = np.empty(0, dtype=np.int64)
+_Gather = Callable[[np.ndarray, int, int], Block]
 
 
 class _Reader(Protocol):
+    """What reads the source.
+
+    One that can make use of knowing what comes next also has `gather(index, start, size)`, which reads the elements
+    `index[start : start + size]` and may look at the indices behind them.
+    """
+
     def read(self, index: Index) -> Block: ...
 
 
@@ -32,15 +40,33 @@ class IndexCursor(Cursor):
     keyed operators, and `order` takes them on to source indices.
     """
 
-    __slots__ = ("_ahead", "_ahead_at", "_extended", "_lease", "_numbering", "_order", "_place", "_reader")
+    __slots__ = (
+        "_ahead",
+        "_ahead_at",
+        "_extended",
+        "_fitting",
+        "_gather",
+        "_lease",
+        "_numbering",
+        "_order",
+        "_place",
+        "_reader",
+    )
 
     def __init__(
-        self, reader: _Reader, order: Order, numbering: Order | None = None, lease: _Lease | None = None
+        self,
+        reader: _Reader,
+        order: Order,
+        numbering: Order | None = None,
+        lease: _Lease | None = None,
+        fitting: Callable[[int], int] | None = None,
     ) -> None:
         self._reader = reader
+        self._gather: _Gather | None = None if numbering is not None else getattr(reader, "gather", None)
         self._order = order
         self._numbering = numbering
         self._lease = lease  # of the bytes that the orders hold
+        self._fitting = fitting  # how many elements to read at a time, where there may not be room for all
         self._place = 0
         self._extended = 0
         self._ahead: np.ndarray = _NOTHING
@@ -51,25 +77,19 @@ class IndexCursor(Cursor):
         return self._order if self._numbering is None else self._numbering
 
     def pull(self, n: int) -> Block | None:
-        at = self._ahead_at
-        ready = self._ahead[at : at + n]
-        if ready.size == n:
-            self._ahead_at = at + n
-            self._place += n
-            index: Index | None = ready
-        else:
-            index = self._refill(n)
-        if index is None:
-            return None
-        if self._numbering is None:
-            return self._reader.read(index)
-        places = as_array(index)
-        block = self._reader.read(self._order.at(places))
-        block.positions = places
-        return block
+        if self._fitting is not None:
+            n = self._fitting(n)
+        at, ahead = self._ahead_at, self._ahead
+        if at + n > len(ahead):
+            return self._pull_afresh(n)
+        self._ahead_at = at + n
+        self._place += n
+        if self._gather is not None:
+            return self._gather(ahead, at, n)
+        return self._read(ahead[at : at + n])
 
-    def _refill(self, n: int) -> Index | None:
-        """The next n indices where fewer lie ready, with some more laid ready for the next time."""
+    def _pull_afresh(self, n: int) -> Block | None:
+        """Pulls where fewer than n indices lie ready, and lays some more ready for the next time."""
         # What lies ready is never asked for again: going back would make a window shuffle start over.
         ready = self._ahead[self._ahead_at :]
         start = self._place + ready.size
@@ -77,11 +97,18 @@ class IndexCursor(Cursor):
         if isinstance(index, slice) and not ready.size:
             count = min(n, index.stop - index.start)
             self._place += count
-            return slice(index.start, index.start + count) if count else None
-        joined = np.concatenate([ready, as_array(index)]) if ready.size else as_array(index)
-        self._ahead, self._ahead_at = joined, min(n, joined.size)
-        self._place += self._ahead_at
-        return joined[:n] if joined.size else None
+            return self._read(slice(index.start, index.start + count)) if count else None
+        self._ahead = np.concatenate([ready, as_array(index)]) if ready.size else as_array(index)
+        self._ahead_at = 0
+        return self.pull(min(n, self._ahead.size)) if self._ahead.size else None
+
+    def _read(self, index: Index) -> Block:
+        if self._numbering is None:
+            return self._reader.read(index)
+        places = as_array(index)
+        block = self._reader.read(self._order.at(places))
+        block.positions = places
+        return block
 
     def lost(self, n: int) -> None:
         """n elements failed further down: an elastic take makes room for as many others."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from typing import Any
 
 from .errors import BadArgument, BadType
 
-__all__ = ["AUTOTUNE", "Options", "parse_memory"]
+__all__ = ["AUTOTUNE", "Options", "parse_bytes", "parse_memory"]
 
 #: Leaves a number (of parallel calls, of prefetched elements) to measured rates.
 AUTOTUNE = -1
@@ -30,18 +31,31 @@ class Options:
         memory: The budget: bytes, `"512MB"`, `"2GiB"`, or a fraction of what this process may use. Default 0.25.
         optimize: Whether the rules may rewrite the plan. Default True; results are the same either way.
         deterministic: Whether parallel stages keep the order of elements. Default True.
+        spill_dir: Where buffers that outgrow the budget go, in a directory of their own that is removed with the run.
+            Default: the system's directory for temporary files.
+        spill_limit: Bytes that a run may write there: a number, or `"20GB"`. Default: as many as the disk has.
+        progress: Whether filling a buffer or writing a cache may show a progress bar, on a terminal. Default True.
 
-    >>> Options(memory="64MB").merged(Options(optimize=False))
-    Options(memory='64MB', optimize=False, deterministic=None)
+    >>> Options(memory="64MB").merged(Options(spill_limit="20GB")) == Options(memory="64MB", spill_limit="20GB")
+    True
     """
 
     memory: int | float | str | None = None
     optimize: bool | None = None
     deterministic: bool | None = None
+    spill_dir: str | os.PathLike[str] | None = None
+    spill_limit: int | str | None = None
+    progress: bool | None = None
 
     def __post_init__(self) -> None:
         if self.memory is not None:
             parse_memory(self.memory, available_bytes=2**62)
+        if self.spill_dir is not None:
+            _check_path("spill_dir", self.spill_dir)
+        if self.spill_limit is not None:
+            parse_bytes("spill_limit", self.spill_limit)
+        if self.progress is not None and not isinstance(self.progress, bool):
+            raise BadType(f"progress: expected True or False, got {type(self.progress).__name__} {self.progress!r:.60}")
 
     def merged(self, other: Options) -> Options:
         """These options with the fields that `other` sets."""
@@ -56,20 +70,43 @@ def parse_memory(memory: Any, available_bytes: int) -> int:
     (64000000, 2147483648, 500, 4096)
     """
     how = "use bytes (64_000_000), text ('64MB', '2GiB') or a fraction of available memory (0.25)"
-    if isinstance(memory, bool) or (not isinstance(memory, (int, float, str)) and not hasattr(memory, "__index__")):
-        raise BadType(f"memory: expected a number or text, got {type(memory).__name__} {memory!r}; {how}")
-    if isinstance(memory, str):
-        match = re.fullmatch(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", memory)
-        unit = _UNITS.get(match[2].upper()) if match else None
-        if match is None or unit is None:
-            raise BadArgument(f"memory: cannot read {memory!r}; {how}")
-        nbytes = int(float(match[1].replace("_", "").replace(",", "")) * unit)
-    elif isinstance(memory, float):
-        if not 0 < memory <= 1:
-            raise BadArgument(f"memory: a fraction must be in (0, 1], got {memory}; {how}")
-        nbytes = int(memory * available_bytes)
-    else:
-        nbytes = int(memory)
-    if nbytes <= 0:
+    if not isinstance(memory, float):
+        return _parse_size("memory", memory, how)
+    if not 0 < memory <= 1:
+        raise BadArgument(f"memory: a fraction must be in (0, 1], got {memory}; {how}")
+    nbytes = int(memory * available_bytes)
+    if not nbytes:
         raise BadArgument(f"memory: expected more than 0 bytes, got {memory!r}; {how}")
     return nbytes
+
+
+def parse_bytes(name: str, value: Any) -> int:
+    """A size in bytes that an argument gives.
+
+    >>> parse_bytes("spill_limit", "20GB")
+    20000000000
+    """
+    return _parse_size(name, value, "use bytes (20_000_000_000) or text ('20GB', '2GiB')")
+
+
+def _parse_size(name: str, value: Any, how: str) -> int:
+    if isinstance(value, bool) or (not isinstance(value, str) and not hasattr(value, "__index__")):
+        raise BadType(f"{name}: expected a number or text, got {type(value).__name__} {value!r}; {how}")
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
+        unit = _UNITS.get(match[2].upper()) if match else None
+        if match is None or unit is None:
+            raise BadArgument(f"{name}: cannot read {value!r}; {how}")
+        nbytes = int(float(match[1].replace("_", "").replace(",", "")) * unit)
+    else:
+        nbytes = int(value)
+    if nbytes <= 0:
+        raise BadArgument(f"{name}: expected more than 0 bytes, got {value!r}; {how}")
+    return nbytes
+
+
+def _check_path(name: str, path: Any) -> None:
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise BadType(f"{name}: expected the path of a directory, got {type(path).__name__} {path!r:.60}")
+    if not os.fspath(path):
+        raise BadArgument(f"{name}: expected the path of a directory, got none; leave it out for the usual one")

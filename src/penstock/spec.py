@@ -52,6 +52,8 @@ Shape = tuple[int | None, ...]
 
 
 def _as_dtype(dtype: Any) -> np.dtype[Any]:
+    if isinstance(dtype, np.dtype):
+        return string if dtype.kind in "USTO" else dtype
     if dtype in (bytes, str):
         return string
     if hasattr(dtype, "as_numpy_dtype"):  # a tf.DType
@@ -63,6 +65,8 @@ def _as_dtype(dtype: Any) -> np.dtype[Any]:
 def _as_shape(shape: Any) -> Shape | None:
     if shape is None:
         return None
+    if type(shape) is tuple and not shape:
+        return ()
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
     dims = tuple(None if n is None or (n == -1) else int(n) for n in shape)
@@ -100,7 +104,10 @@ class TensorSpec:
         return dtype_of(leaf) == self.dtype and shape_fits(self.shape, shape_of(leaf))
 
     def with_shape(self, shape: Shape | None) -> TensorSpec:
-        return dataclasses.replace(self, shape=shape) if type(self) is not TensorSpec else TensorSpec(shape, self.dtype)
+        """This spec with another shape, which is taken as it is."""
+        spec = object.__new__(type(self))
+        spec.__dict__.update(shape=shape, dtype=self.dtype)
+        return spec
 
     def __repr__(self) -> str:
         name = "string" if self.dtype == string else self.dtype.name
@@ -122,9 +129,6 @@ class RaggedSpec(TensorSpec):
     def holds(self, leaf: Any) -> bool:
         return isinstance(leaf, Ragged) and leaf.dtype == self.dtype
 
-    def with_shape(self, shape: Shape | None) -> TensorSpec:
-        return RaggedSpec(shape, self.dtype)
-
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False)
 class SparseSpec(TensorSpec):
@@ -135,9 +139,6 @@ class SparseSpec(TensorSpec):
 
     def holds(self, leaf: Any) -> bool:
         return isinstance(leaf, Sparse) and leaf.dtype == self.dtype and shape_fits(self.shape, leaf.shape)
-
-    def with_shape(self, shape: Shape | None) -> TensorSpec:
-        return SparseSpec(shape, self.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,6 +268,8 @@ def map_specs(function: Any, spec: Any) -> Any:
     """A nest of specs with `function` applied to each leaf; `UNSEEN` stays so."""
     if spec is UNSEEN:
         return UNSEEN
+    if type(spec) is TensorSpec:
+        return function(spec)
     structure, leaves = _spec_nest(spec)
     return structure.unflatten([function(leaf) for leaf in leaves])
 

@@ -6,7 +6,8 @@ python children.py <name>: see PROGRAMS at the end.
 import gc
 import json
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,72 @@ def epochs() -> dict[str, Any]:
     return {"sizes": sizes}
 
 
+def cached_on_disk() -> dict[str, Any]:
+    """Three epochs of 200 elements of 4 MB, made once: 800 MB under a budget of 64 MB."""
+    calls = []
+
+    def make(x: Any) -> np.ndarray:
+        calls.append(x)
+        return np.full((1, 500_000), x, np.float64)
+
+    dataset = D.range(200).map(make).cache()
+    warm_up()
+    list(D.range(9).map(lambda x: np.full(10_000, x)).cache().run(memory=400_000))  # loads pyarrow
+    before = settled()
+    found, peaks = [], []
+    with PeakMemory(period_s=0.001) as watch:
+        for _ in range(3):
+            with dataset.run(memory="64MB") as run:
+                found.append([float(x[0, -1]) for x in run])
+                peaks.append(run.ledger.peak_bytes)
+    equal = found == [[float(i) for i in range(200)]] * 3
+    return {"growth": watch.peak_bytes - before, "peaks": peaks, "equal": equal, "calls": len(calls)}
+
+
+def shuffled_on_disk(count: int, nbytes: int, size: int | None, prefetch: int) -> dict[str, Any]:
+    """A stream that is shuffled with a buffer much larger than the budget, for a consumer that takes its time."""
+
+    def elements() -> Iterator[np.ndarray]:
+        for i in range(count):
+            yield np.full(nbytes // 8, i)
+
+    def shuffled(dataset: Any) -> Any:
+        return dataset.shuffle(size, seed=1)
+
+    warm_up()
+    list(shuffled(D.range(99).filter(lambda x: True).map(lambda x: np.full(9000, x), stateful=True)).run(memory="1MB"))
+    before = settled()
+    dataset = shuffled(D.from_generator(elements))
+    found = []
+    with PeakMemory(period_s=0.001) as watch, (dataset.prefetch(prefetch) if prefetch else dataset).run("64MB") as run:
+        for i, x in enumerate(run):
+            found.append(int(x[-1]))
+            if i % (count // 100) == 0:
+                time.sleep(0.002)
+        peak = run.ledger.peak_bytes
+        spilled = run._stages.spill.peak_bytes
+    del run, x
+    equal = found == [int(x) for x in shuffled(D.range(count))]
+    growth, left = watch.peak_bytes - before, settled() - before
+    return {"growth": growth, "left": left, "ledger_peak": peak, "equal": equal, "spilled": spilled}
+
+
+def large_shuffled_on_disk() -> dict[str, Any]:
+    return shuffled_on_disk(400, 4 * MB, 200, prefetch=0)
+
+
+def large_shuffled_on_disk_ahead() -> dict[str, Any]:
+    return shuffled_on_disk(400, 4 * MB, 200, prefetch=2)
+
+
+def small_shuffled_on_disk() -> dict[str, Any]:
+    return shuffled_on_disk(120_000, 1000, 100_000, prefetch=0)
+
+
+def all_shuffled_on_disk() -> dict[str, Any]:
+    return shuffled_on_disk(100_000, 1000, None, prefetch=0)
+
+
 PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
     program.__name__: program
     for program in (
@@ -138,6 +205,11 @@ PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
         vectorized,
         huge_range,
         parallel_within_budget,
+        cached_on_disk,
+        large_shuffled_on_disk,
+        large_shuffled_on_disk_ahead,
+        small_shuffled_on_disk,
+        all_shuffled_on_disk,
         epochs,
     )
 }

@@ -61,7 +61,29 @@ def test_parallel_calls_and_prefetch_stay_within_the_budget() -> None:
     assert found["growth"] < 12 * MB + SLACK
 
 
+def test_a_cache_that_outgrows_the_budget_goes_to_disk() -> None:
+    found = child("cached_on_disk")
+    assert found["equal"]
+    assert found["calls"] == 200
+    assert max(found["peaks"]) <= 64 * MB
+    assert found["growth"] < (64 + 16) * MB
+
+
 def test_memory_does_not_grow_over_epochs() -> None:
     sizes = child("epochs")["sizes"]
     assert len(sizes) == 20
     assert max(sizes[2:]) - sizes[1] < 2 * MB, [size // 1000 for size in sizes]
+
+
+@pytest.mark.parametrize("name, spilled", [
+    ("large_shuffled_on_disk", 700 * MB),
+    ("large_shuffled_on_disk_ahead", 700 * MB),
+    ("small_shuffled_on_disk", 60 * MB),
+    ("all_shuffled_on_disk", 50 * MB),
+])  # fmt: skip
+def test_a_shuffle_that_outgrows_the_budget_goes_to_disk(name: str, spilled: int) -> None:
+    found = child(name)
+    assert found["equal"]
+    assert found["spilled"] > spilled
+    assert found["ledger_peak"] <= 64 * MB
+    assert found["growth"] < (64 + 16) * MB

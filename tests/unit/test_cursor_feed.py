@@ -289,3 +289,22 @@ def test_closing_gives_back_what_the_order_holds() -> None:
     lease = Lease()
     IndexCursor(Numbers(), RangeOrder(1), lease=lease).close()
     assert lease.released == 1
+
+
+def test_peek_leaves_elements_to_be_taken() -> None:
+    feed = Feed(ListCursor(list(range(6))))
+    for n in (2, 4):
+        block = feed.peek(n)
+        assert block is not None
+        assert block.rows() == [0, 1]  # what was pulled first is looked at first
+    assert feed.skip(1) == 1
+    block = feed.take(2, demand=4)
+    assert block is not None
+    assert block.rows() == [1]
+    block = feed.take(2, demand=4)
+    assert block is not None
+    assert block.rows() == [2, 3]
+    again = Feed(ListCursor(list(range(6))))
+    again.restore(feed.state())
+    assert [again.next(), again.next(), again.next()] == [4, 5, Feed.END]
+    assert (feed.skip(9), feed.peek(1)) == (2, None)

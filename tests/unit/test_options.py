@@ -1,5 +1,6 @@
 """Options: budgets in all the ways people write them, and which setting wins."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,24 @@ def test_the_default_is_a_quarter_of_what_the_process_may_use() -> None:
 def test_with_options_wants_options() -> None:
     with pytest.raises(TypeError, match=r"with_options at test_options.py:\d+: expected Options, got dict"):
         ps.Dataset.range(1).with_options({"memory": 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("settings, error, text", [
+    ({"spill_limit": "0GB"}, ValueError, "spill_limit: expected more than 0 bytes, got '0GB'"),
+    ({"spill_limit": "20 loaves"}, ValueError, "spill_limit: cannot read '20 loaves'; use bytes"),
+    ({"spill_limit": 0.5}, TypeError, "spill_limit: expected a number or text, got float 0.5"),
+    ({"spill_dir": 3}, TypeError, "spill_dir: expected the path of a directory, got int 3"),
+    ({"spill_dir": b"/tmp"}, TypeError, "spill_dir: expected the path of a directory, got bytes"),
+    ({"spill_dir": ""}, ValueError, "spill_dir: expected the path of a directory, got none"),
+    ({"progress": 1}, TypeError, "progress: expected True or False, got int 1"),
+])  # fmt: skip
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], error: type, text: str) -> None:
+    with pytest.raises(error, match=text):
+        ps.Options(**settings)
+
+
+def test_where_to_spill_reaches_the_run(tmp_path: Path) -> None:
+    options = ps.Options(spill_dir=tmp_path, spill_limit="20GB")
+    with ps.Dataset.range(3).with_options(options).run() as run:
+        assert run._stages.spill.limit_bytes == 20 * 10**9
+        assert Path(run._stages.spill.directory).parent == tmp_path

@@ -7,14 +7,12 @@ are wrapped, and lazily read ones (h5py, zarr: a `shape`, a `dtype` and slicing)
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._native import gather
-from ..block import Allocate, Block
+from ..block import Block
 from ..cursor import Cursor
 from ..element import (
     Failed,
@@ -22,22 +20,20 @@ from ..element import (
     Sparse,
     Structure,
     as_leaf,
-    encode_strings,
     is_dataset,
     normalize,
     read_only,
     repr_nest,
 )
 from ..errors import BadType, PenstockError, SpecMismatch
-from ..indexed import IndexCursor
-from ..order import Index, RangeOrder, as_array
+from ..inorder import InOrderCursor
+from ..order import Index, as_array
 from ..plan.op import BlockKind, Context, Op, Reader, show
 from ..plan.traits import SOURCE, Traits
 from ..spec import RaggedSpec, Spec, TensorSpec, spec_of
+from .columns import column_of
 
 __all__ = ["FromTensorSlices", "FromTensors"]
-
-_NATIVE_ROW_BYTES = 512
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,13 +82,18 @@ class FromTensorSlices(Op):
         return SOURCE
 
     def reader(self, context: Context) -> Reader:
-        reader = _ColumnReader(self._structure, self._columns, context)
-        if len(self._columns) == 1 and isinstance(self._columns[0], np.ndarray):
-            return _OneColumnReader(self._structure, reader.reads[0])
-        return reader
+        if any(isinstance(column, Ragged) for column in self._columns):
+            return _RaggedReader(self._structure, self._columns)
+        if all(isinstance(column, np.ndarray) for column in self._columns):
+            return _ColumnReader(self._structure, self._columns, context)
+        return _LazyReader(self._structure, self._columns, context)
 
     def open(self, context: Context) -> Cursor:
-        return IndexCursor(self.reader(context), RangeOrder(self._size))
+        return InOrderCursor(self.reader(context), self._size)
+
+    @property
+    def gives_views(self) -> bool:
+        return all(isinstance(column, np.ndarray) and column.dtype.kind not in "UST" for column in self._columns)
 
     def block_kind(self) -> BlockKind | None:
         if all(isinstance(column, np.ndarray) for column in self._columns):
@@ -164,97 +165,53 @@ class _ColumnReader:
 
     def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
         self._structure = structure
-        self._columns = columns
-        self._context = context
-        self._arena = context.arena
-        self._has_lazy = any(not isinstance(column, np.ndarray) for column in columns)
-        self._by_rows = any(isinstance(column, Ragged) for column in columns)
-        self.reads = [] if self._by_rows else [self._read_of(column) for column in columns]
+        self._columns = [column_of(column, context.arena) for column in columns]
 
     def read(self, index: Index) -> Block:
-        size = index.stop - index.start if isinstance(index, slice) else index.size
-        if self._by_rows:
-            return self._rows(index)
-        if self._has_lazy:
-            return self._read_lazily(index, size)
-        return Block.of_columns(self._structure, [read(index) for read in self.reads], size)
+        if not isinstance(index, slice):
+            return self.gather(index, 0, index.size)
+        columns = [column.view(index) for column in self._columns]
+        return Block(index.stop - index.start, self._structure, columns, None, False, None)
 
-    def _read_lazily(self, index: Index, size: int) -> Block:
-        """Reads from a store, which may fail: what cannot be read is a failure in its place, and the rest is read."""
+    def gather(self, index: np.ndarray, start: int, size: int) -> Block:
+        columns: list[np.ndarray] = []
+        for column in self._columns:  # not a comprehension: that is a call, which small batches feel
+            columns.append(column.pick(index, start, size))
+        return Block(size, self._structure, columns, None, False, None)
+
+
+class _LazyReader:
+    """Reads from a store, which may fail: what cannot be read is a failure in its place, and the rest is read."""
+
+    def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
+        self._reader = _ColumnReader(structure, columns, context)
+        self._context = context
+
+    def read(self, index: Index) -> Block:
         try:
-            return Block.of_columns(self._structure, [read(index) for read in self.reads], size)
+            return self._reader.read(index)
         except PenstockError:
             raise
         except Exception as error:
-            if size == 1:
-                return Block.of_rows([Failed(self._context.noted(error, int(as_array(index)[0])))], has_failures=True)
-        rows = [row for place in as_array(index).tolist() for row in self.read(slice(place, place + 1)).rows()]
-        return Block.of_rows(rows)
+            places = as_array(index).tolist()
+            if len(places) == 1:
+                return Block.of_rows([Failed(self._context.noted(error, places[0]))], has_failures=True)
+        return Block.of_rows([row for place in places for row in self.read(slice(place, place + 1)).rows()])
 
-    def _read_of(self, column: Any) -> Callable[[Index], np.ndarray]:
-        """How rows of one column are read."""
-        if not isinstance(column, np.ndarray):
-            return lambda index: _read_lazy(column, index, self._arena.empty)
-        plain = column.view(np.ndarray)  # a memmap's own slicing is slow
-        plain.flags.writeable = False
-        if plain.dtype.kind in "OUST":
-            return lambda index: _encoded(plain[index])
-        gathered = self._gather_of(plain)
-        return lambda index: plain[index] if isinstance(index, slice) else gathered(index)
 
-    def _gather_of(self, column: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """How scattered rows of a plain column are brought into a slot."""
-        make = self._arena.maker(column.shape[1:], column.dtype)
-        row_bytes = column.itemsize * math.prod(column.shape[1:])
-        if row_bytes < _NATIVE_ROW_BYTES or not column.flags.c_contiguous or not len(column):
-            # clip: the indices are ours and in range, and any other mode makes take() go through a copy.
-            return lambda index: column.take(index, 0, make(index.size), "clip")
-        table = np.ndarray((len(column), row_bytes), np.uint8, column)
+class _RaggedReader:
+    """Reads element by element, since a ragged column has no rows of one size."""
 
-        def gathered(index: np.ndarray) -> np.ndarray:
-            slot = make(index.size)
-            gather(table, index, np.ndarray((index.size, row_bytes), np.uint8, slot))
-            return slot
+    def __init__(self, structure: Structure, columns: list[Any]) -> None:
+        self._structure = structure
+        self._columns = columns
 
-        return gathered
-
-    def _rows(self, index: Index) -> Block:
+    def read(self, index: Index) -> Block:
         places = range(index.start, index.stop) if isinstance(index, slice) else index.tolist()
         return Block.of_rows(
             [self._structure.unflatten([as_leaf(column[i]) for column in self._columns]) for i in places],
             has_failures=False,
         )
-
-
-class _OneColumnReader:
-    """Reads one plain column: the same by a shorter way, which small batches feel."""
-
-    def __init__(self, structure: Structure, read: Callable[[Index], np.ndarray]) -> None:
-        self._structure = structure
-        self._read = read
-
-    def read(self, index: Index) -> Block:
-        column = self._read(index)
-        return Block(len(column), self._structure, [column], None, False, None)
-
-
-def _encoded(array: np.ndarray) -> np.ndarray:
-    return encode_strings(array) if array.dtype.kind in "UST" else array
-
-
-def _read_lazy(column: Any, index: Index, allocate: Allocate) -> np.ndarray:
-    """Rows of a lazily read array, in runs of neighbours and in rising order, as such stores like to be read."""
-    if isinstance(index, slice):
-        return _encoded(np.asarray(column[index.start : index.stop]))
-    order = np.argsort(index, kind="stable")
-    rising = index[order]
-    out = allocate((index.size, *column.shape[1:]), np.dtype(column.dtype))
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(rising) > 1]))
-    for start, stop in zip(starts, [*starts[1:], rising.size], strict=True):
-        first = int(rising[start])
-        run = np.asarray(column[first : int(rising[stop - 1]) + 1])
-        out[order[start:stop]] = run[rising[start:stop] - first]
-    return _encoded(out)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -294,7 +251,7 @@ class FromTensors(Op):
         return _OneElement(self._element)
 
     def open(self, context: Context) -> Cursor:
-        return IndexCursor(self.reader(context), RangeOrder(1))
+        return InOrderCursor(self.reader(context), 1)
 
     def describe(self) -> str:
         return "from_tensors"

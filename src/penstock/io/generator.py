@@ -11,8 +11,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, as_leaf, normalize, string
+from ..element import Failed, Structure, as_leaf, nbytes_of, normalize, string
 from ..errors import BadType, PenstockError, SpecMismatch, StateError
+from ..plan.footprint import Footprint, Sizes, one_element
 from ..plan.op import Context, Op, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec, TensorSpec, check_element, describe, spec_leaves
@@ -84,6 +85,9 @@ class FromGenerator(Op):
     def traits(self) -> Traits:
         return Traits(live=True)
 
+    def footprint(self, sizes: Sizes) -> Footprint:
+        return one_element(sizes.output, "element")
+
     def open(self, context: Context) -> Cursor:
         return _GeneratorCursor(context, lambda: self.generator(*self._args), self._signature)
 
@@ -127,7 +131,7 @@ def _typed(types: Any, shapes: Any) -> Any:
 class _GeneratorCursor(Cursor):
     """The generator starts with the first pull."""
 
-    __slots__ = ("_context", "_ended", "_make", "_scalar", "_signature", "_taken", "_values")
+    __slots__ = ("_context", "_ended", "_make", "_scalar", "_signature", "_taken", "_transit", "_values")
 
     def __init__(self, context: Context, make: Callable[[], Any], signature: Any) -> None:
         self._context = context
@@ -139,14 +143,20 @@ class _GeneratorCursor(Cursor):
         self._values: Iterator[Any] | None = None
         self._taken = 0
         self._ended = False
+        self._transit = context.transit
 
     def pull(self, n: int) -> Block | None:
         rows: list[Any] = []
-        while len(rows) < n:
+        n = self._transit.begin(n)
+        room = True
+        while len(rows) < n and room:
             value = self._next()
             if value is _END:
                 break
-            rows.append(value if type(value) is Failed else self._checked(value))
+            row = value if type(value) is Failed else self._checked(value)
+            rows.append(row)
+            if type(row) is not self._scalar:
+                room = self._transit.add(nbytes_of(row))
         return Block.of_rows(rows) if rows else None
 
     def _next(self) -> Any:

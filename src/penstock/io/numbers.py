@@ -14,6 +14,7 @@ from ..cursor import Cursor
 from ..element import LEAF
 from ..errors import BadArgument, BadType
 from ..indexed import IndexCursor
+from ..inorder import InOrderCursor
 from ..order import Index, RangeOrder, as_array, draw_seed, hash64
 from ..plan.op import BlockKind, Context, Op, Reader, argument
 from ..plan.traits import SOURCE, Traits
@@ -23,6 +24,7 @@ __all__ = ["Counter", "Random", "Range"]
 
 
 _INT64 = np.dtype(np.int64)
+_SCALAR = TensorSpec((), _INT64)
 
 
 class _Arithmetic:
@@ -67,23 +69,24 @@ class Range(Op):
     def __init__(self, *args: int, output_type: Any = np.int64, name: str | None = None) -> None:
         if not 1 <= len(args) <= 3:
             raise BadArgument(f"expected 1 to 3 numbers (start, stop, step), got {len(args)}")
-        names = ("stop",) if len(args) == 1 else ("start", "stop", "step")
-        numbers = [argument(name, value) for name, value in zip(names, args, strict=False)]
-        start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+        if len(args) == 1:
+            start, stop, step = 0, argument("stop", args[0]), 1
+        else:
+            start, stop = argument("start", args[0]), argument("stop", args[1])
+            step = argument("step", args[2]) if len(args) == 3 else 1
         if step == 0:
             raise BadArgument("step: expected a number other than 0")
-        dtype = np.dtype(getattr(output_type, "as_numpy_dtype", output_type))
+        dtype = _INT64 if output_type is np.int64 else np.dtype(getattr(output_type, "as_numpy_dtype", output_type))
         if dtype.kind not in "iuf":
             raise BadType(f"output_type: expected a number type, got {dtype}")
-        for field, value in (("start", start), ("stop", stop), ("step", step), ("output_type", dtype)):
-            object.__setattr__(self, field, value)
+        self.__dict__.update(start=start, stop=stop, step=step, output_type=dtype)
 
     @property
     def num_elements(self) -> int:
         return len(range(self.start, self.stop, self.step))
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
-        return Spec(TensorSpec((), self.output_type), self.num_elements)
+        return Spec(_SCALAR if self.output_type is _INT64 else TensorSpec((), self.output_type), self.num_elements)
 
     @property
     def traits(self) -> Traits:
@@ -93,7 +96,7 @@ class Range(Op):
         return _Arithmetic(self.start, self.step, self.output_type)
 
     def open(self, context: Context) -> Cursor:
-        return IndexCursor(self.reader(context), RangeOrder(self.num_elements))
+        return InOrderCursor(self.reader(context), self.num_elements)
 
     def block_kind(self) -> BlockKind | None:
         return "computed"

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import math
 import mmap
-import sys
 import threading
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Structure, leaf_bytes
+from ..element import Failed, Structure, arrays_in, leaf_bytes
 from .ledger import Ledger, Share
 
-__all__ = ["Arena"]
+__all__ = ["Arena", "Slots", "slot_bytes"]
 
 _ALIGNMENT = 64
 # Smaller arrays cost no page faults, and the allocator is as quick as we are.
@@ -33,75 +33,81 @@ _SMALLEST = 4096
 _MOST_HELD = 16
 _HUGE = 4 << 20
 _MAPPED = 1 << 20
-# A base that only the arena holds: the slot's field, and getrefcount's own argument.
-_ONLY_OURS = 2
+# A base that only the arena holds: the slot's field, the array on it, and getrefcount's own argument.
+_ONLY_OURS = 3
 
 
 class _Slot:
-    __slots__ = ("base", "charged", "handed_over", "nbytes")
+    __slots__ = ("array", "base", "charged_to", "dtype", "handed_over", "nbytes", "shape")
 
-    def __init__(self, base: np.ndarray, nbytes: int) -> None:
+    def __init__(self, base: np.ndarray, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share) -> None:
         self.base = base
-        self.nbytes = nbytes
-        self.charged = True
+        self.nbytes = base.nbytes
+        self.charged_to: Share | None = share
         self.handed_over = False
+        self.lay_out(shape, dtype)
+
+    def lay_out(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Puts the array that views are made of on the base: a view is quicker to make, and most are alike."""
+        self.shape = shape
+        self.dtype = dtype
+        self.array = np.ndarray(shape, dtype, self.base)
+
+    def charge_to(self, share: Share | None) -> None:
+        """Moves its bytes to another account, or to none."""
+        before, self.charged_to = self.charged_to, None
+        if before is not None:
+            before.discharge(self.nbytes)
+        if share is not None:
+            share.charge(self.nbytes, single=True)
+            self.charged_to = share
+
+    def move_to(self, share: Share) -> None:
+        """Moves its bytes to another account if they are free there as it is."""
+        if self.charged_to is not None and share.charge_free(self.nbytes):
+            self.charged_to.discharge(self.nbytes)
+            self.charged_to = share
 
 
-class Arena:
-    """Gives uninitialised arrays in slots that are reused once dropped."""
+class Slots:
+    """All slots of a run, by size. Each is on the account of the stage that asked for it last."""
 
-    def __init__(self, ledger: Ledger, share: Share) -> None:
-        self._share = share
-        self._slots: dict[int, list[_Slot]] = {}
-        self._by_base: dict[int, _Slot] = {}
+    def __init__(self, ledger: Ledger) -> None:
+        self._by_size: dict[int, list[_Slot]] = {}
+        self.by_base: dict[int, _Slot] = {}
         # Reentrant: what asks for a slot may be refused by the ledger, which then asks us to release some.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._closed = False
         ledger.on_shortage(self.release_unused)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """An uninitialised array. It is the holder's alone for as long as it, or a view of it, lives."""
-        nbytes = dtype.itemsize * math.prod(shape)
-        if nbytes < _SMALLEST or dtype.hasobject:
-            return np.empty(shape, dtype)
-        with self._lock:
-            return np.ndarray(shape, dtype, self._free_base(_size_class(nbytes)))
-
-    def maker(self, row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[int], np.ndarray]:
-        """`empty` for arrays of any number of rows of one shape, with what they share worked out once."""
-        row_bytes = dtype.itemsize * math.prod(row_shape)
-        sizes: dict[int, int] = {}
-        lock, free_base, ndarray = self._lock, self._free_base, np.ndarray
-
-        def make(num_rows: int) -> np.ndarray:
-            size = sizes.get(num_rows)
-            if size is None:
-                if num_rows * row_bytes < _SMALLEST:
-                    return np.empty((num_rows, *row_shape), dtype)
-                size = sizes[num_rows] = _size_class(num_rows * row_bytes)
-            with lock:
-                return ndarray((num_rows, *row_shape), dtype, free_base(size))
-
-        return make
-
-    def _free_base(self, size: int) -> np.ndarray:
-        if self._closed:
-            return _new_base(size)
-        slots = self._slots.setdefault(size, [])
+    def take(self, size: int, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share) -> np.ndarray:
+        """A new array in a slot that nobody looks at. The lock is held by the caller."""
+        slots = self._by_size.get(size)
+        if slots is None:
+            if self._closed:
+                return np.ndarray(shape, dtype, _new_base(size))
+            slots = self._by_size[size] = []
         for slot in slots:
-            if sys.getrefcount(slot.base) == _ONLY_OURS:
-                if not slot.charged:
-                    self._share.charge(slot.nbytes)
-                    slot.charged = True
+            if getrefcount(slot.base) == _ONLY_OURS:
+                if slot.charged_to is not share:
+                    taken = slot.base  # in use from here on: a charge may ask us to release what is not
+                    try:
+                        slot.charge_to(share)
+                    except BaseException:
+                        slots.remove(slot)
+                        del self.by_base[id(taken)]
+                        raise
                 slot.handed_over = False
-                return slot.base
+                if slot.shape is not shape or slot.dtype is not dtype:
+                    slot.lay_out(shape, dtype)
+                return slot.array[...]
         if len(slots) >= _MOST_HELD:
             self._give_up_one(slots)
-        self._share.charge(size)
-        slot = _Slot(_new_base(size), size)
+        share.charge(size, single=True)
+        slot = _Slot(_new_base(size), shape, dtype, share)
         slots.append(slot)
-        self._by_base[id(slot.base)] = slot
-        return slot.base
+        self.by_base[id(slot.base)] = slot
+        return slot.array[...]
 
     def _give_up_one(self, slots: list[_Slot]) -> None:
         """Leaves a slot to the caller for good: one who keeps many batches will not give them back soon."""
@@ -113,33 +119,99 @@ class Arena:
 
     def hand_over(self, leaf: np.ndarray) -> None:
         """Notes that an array went to the caller: its slot is the caller's until dropped."""
-        slot = self._by_base.get(id(leaf.base))
+        slot = self.by_base.get(id(leaf.base))
         if slot is not None:
             slot.handed_over = True
 
     @property
-    def largest_slot_bytes(self) -> int:
+    def largest_bytes(self) -> int:
         """The size of the largest slot there is."""
-        return max(self._slots, default=0)
+        return max(self._by_size, default=0)
 
     @property
     def caller_bytes(self) -> int:
         """Bytes of slots that the caller holds."""
-        with self._lock:
-            slots = [slot for slots in self._slots.values() for slot in slots]
-            return sum(s.nbytes for s in slots if s.handed_over and sys.getrefcount(s.base) > _ONLY_OURS)
+        with self.lock:
+            slots = [slot for slots in self._by_size.values() for slot in slots]
+            return sum(s.nbytes for s in slots if s.handed_over and getrefcount(s.base) > _ONLY_OURS)
 
     def release_unused(self) -> None:
         """Frees slots that nobody uses, and takes those that the caller holds off the ledger."""
-        with self._lock:
-            for slots in self._slots.values():
+        # Who asks may hold what another thread in here waits for.
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            for slots in self._by_size.values():
                 for slot in list(slots):
-                    if sys.getrefcount(slot.base) == _ONLY_OURS:
+                    if getrefcount(slot.base) == _ONLY_OURS:
                         self._forget(slot)
                         slots.remove(slot)
-                    elif slot.handed_over and slot.charged:
-                        self._share.discharge(slot.nbytes)
-                        slot.charged = False
+                    elif slot.handed_over:
+                        slot.charge_to(None)
+        finally:
+            self.lock.release()
+
+    def _forget(self, slot: _Slot) -> None:
+        del self.by_base[id(slot.base)]
+        slot.charge_to(None)
+
+    def close(self) -> None:
+        """Lets all slots go; those that the caller still holds live on with the caller."""
+        with self.lock:
+            self._closed = True
+            for slots in self._by_size.values():
+                for slot in slots:
+                    self._forget(slot)
+            self._by_size.clear()
+
+
+class Arena:
+    """Gives a stage uninitialised arrays, in slots that are reused once dropped."""
+
+    __slots__ = ("_share", "slots")
+
+    def __init__(self, slots: Slots, share: Share) -> None:
+        self.slots = slots
+        self._share = share
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """An uninitialised array. It is the holder's alone for as long as it, or a view of it, lives."""
+        size = 0 if dtype.hasobject else slot_bytes(dtype.itemsize * math.prod(shape))
+        if not size:
+            return np.empty(shape, dtype)
+        with self.slots.lock:
+            return self.slots.take(size, shape, dtype, self._share)
+
+    def maker(self, row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[int], np.ndarray]:
+        """`empty` for arrays of any number of rows of one shape, with what they share worked out once."""
+        row_bytes = dtype.itemsize * math.prod(row_shape)
+        sizes: dict[int, tuple[int, tuple[int, ...]]] = {}
+        lock, take, share = self.slots.lock, self.slots.take, self._share
+
+        def make(num_rows: int) -> np.ndarray:
+            known = sizes.get(num_rows)
+            if known is None:
+                shape = (num_rows, *row_shape)
+                size = slot_bytes(num_rows * row_bytes)
+                if not size:
+                    return np.empty(shape, dtype)
+                known = sizes[num_rows] = size, shape
+            size, shape = known
+            with lock:
+                return take(size, shape, dtype, share)
+
+        return make
+
+    def take_over(self, block: Block) -> None:
+        """Moves the slots of a block to this stage's account, as far as there is room: from here on it holds them."""
+        leaves = block.columns
+        if leaves is None:
+            leaves = [leaf for row in block.rows() if type(row) is not Failed for leaf in arrays_in(row)]
+        for leaf in leaves:
+            slot = self.slots.by_base.get(id(leaf.base))
+            if slot is not None and slot.charged_to not in (None, self._share):
+                with self.slots.lock:
+                    slot.move_to(self._share)
 
     def unaccounted_bytes(self, block: Block) -> int:
         """Bytes of a block that no slot holds and that are not a view of the user's own arrays."""
@@ -157,27 +229,18 @@ class Arena:
         if isinstance(leaf, np.ndarray) and leaf.base is not None:
             if not leaf.flags.writeable:
                 return 0
-            if id(leaf.base) in self._by_base:
+            if id(leaf.base) in self.slots.by_base:
                 return 0
         return leaf_bytes(leaf)
 
-    def _forget(self, slot: _Slot) -> None:
-        del self._by_base[id(slot.base)]
-        if slot.charged:
-            self._share.discharge(slot.nbytes)
 
-    def close(self) -> None:
-        """Lets all slots go; those that the caller still holds live on with the caller."""
-        with self._lock:
-            self._closed = True
-            for slots in self._slots.values():
-                for slot in slots:
-                    self._forget(slot)
-            self._slots.clear()
+def slot_bytes(nbytes: int) -> int:
+    """The size of slot for so many bytes: at most an eighth more, so that batches of like sizes share slots.
 
-
-def _size_class(nbytes: int) -> int:
-    """The size of slot for so many bytes: at most an eighth more, so that batches of like sizes share slots."""
+    0 for arrays that are too small to need one.
+    """
+    if nbytes < _SMALLEST:
+        return 0
     step = 1 << max(6, nbytes.bit_length() - 4)
     return -(-nbytes // step) * step
 

@@ -5,9 +5,13 @@ The contract:
 1. A run has one Ledger with a budget. Each stage has a Share of it.
 2. A Share has a *floor*, set aside for it alone, and may draw on the common *slack*, which is what the floors leave.
 3. A stage takes a Lease before bytes exist, settles it when their true size is known, and releases it when they leave.
-4. `acquire` may wait, but only for leases of its own share that another thread will release; what neither the floor nor
-   the slack can give at all is refused with `OverBudget`. `try_acquire` never waits.
-5. `charged_bytes <= budget_bytes` at every moment.
+4. Who can do without asks with `try_acquire`, which never waits, and leaves a tenth of the budget (the headroom) to
+   those who cannot: to results that turn out larger than was reserved for them.
+5. Who cannot do without asks with `charge` or `acquire`. When there is no room, all that hold more than they need are
+   asked to let go. A thread that works ahead then waits until its consumer has taken something (`waiting_while`); for
+   all others the answer is `OverBudget`, or `ElementTooLarge` for one thing that does not fit. So nobody waits for what
+   only he himself could release.
+6. `charged_bytes <= budget_bytes` at every moment.
 
 Not on the ledger: the user's own arrays, the interpreter, temporaries of a user's function, and batches that were
 handed to the caller.
@@ -16,11 +20,16 @@ handed to the caller.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
-from ..errors import BudgetTooSmall, OverBudget
+from ..errors import BudgetTooSmall, ElementTooLarge, OverBudget
+from .pool import Pool
 
 __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
+
+# A thread that waits for room looks again after so long: what it waits for may come free without anybody telling.
+_LOOK_AGAIN_S = 0.02
 
 
 def format_bytes(nbytes: float) -> str:
@@ -45,10 +54,10 @@ class Lease:
         self._share = share
         self.nbytes = nbytes
 
-    def settle(self, nbytes: int) -> None:
+    def settle(self, nbytes: int, single: bool = False) -> None:
         """Corrects the size to what the bytes turned out to be; more than was reserved may be refused."""
         if nbytes > self.nbytes:
-            self._share.charge(nbytes - self.nbytes)
+            self._share.charge(nbytes - self.nbytes, single)
         else:
             self._share.discharge(self.nbytes - nbytes)
         self.nbytes = nbytes
@@ -61,16 +70,32 @@ class Lease:
 
 
 class Share:
-    """One stage's part of the budget."""
+    """One stage's part of the budget.
 
-    __slots__ = ("_ledger", "charged_bytes", "floor_bytes", "name", "peak_bytes")
+    `of_single_things` says that what is charged is one element or one batch at a time: what does not fit is too large,
+    rather than too many.
+    """
 
-    def __init__(self, ledger: Ledger, name: str, floor_bytes: int) -> None:
+    __slots__ = (
+        "_ledger",
+        "charged_bytes",
+        "floor_bytes",
+        "name",
+        "of_single_things",
+        "peak_bytes",
+        "planned_bytes",
+        "spilled_bytes",
+    )
+
+    def __init__(self, ledger: Ledger, name: str, floor_bytes: int, of_single_things: bool = False) -> None:
         self._ledger = ledger
         self.name = name
         self.floor_bytes = floor_bytes
+        self.planned_bytes = floor_bytes  # the floor as it was when the run began
         self.charged_bytes = 0
         self.peak_bytes = 0
+        self.spilled_bytes = 0
+        self.of_single_things = of_single_things
 
     @property
     def free_bytes(self) -> int:
@@ -78,16 +103,37 @@ class Share:
         return max(0, self.floor_bytes - self.charged_bytes) + self._ledger.slack_bytes
 
     @property
+    def slack_used_bytes(self) -> int:
+        """What it holds beyond its floor."""
+        return max(0, self.charged_bytes - self.floor_bytes)
+
+    @property
     def budget_bytes(self) -> int:
         """The budget of the whole run."""
         return self._ledger.budget_bytes
+
+    @property
+    def under_pressure(self) -> bool:
+        """Whether who can do with less should."""
+        return self._ledger.under_pressure
+
+    def waiting_while(self, others_may_release: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Within it this thread waits for room, as long as somebody is sure to release some without its help."""
+        return self._ledger.waiting_while(others_may_release)
 
     def has_room(self, nbytes: int) -> bool:
         """Whether so many bytes could be charged now; asks those who hold without need to let go first."""
         # Asked, not tried: bytes charged for a moment would be missed by another thread, and show in the peak.
         if nbytes > self.free_bytes:
-            self._ledger.let_go()
+            self._ledger.let_go(nbytes)
         return nbytes <= self.free_bytes
+
+    def on_shortage(self, release: Callable[[], None]) -> Callable[[], None]:
+        """Names a function that lets go of what is held without need; returns one that takes it back.
+
+        It is called from any thread, when a charge would be refused, and must not wait for a lock.
+        """
+        return self._ledger.on_shortage(release)
 
     def raise_floor(self, nbytes: int) -> None:
         """Sets more bytes aside for this share alone, if the slack has them: what it needs to go on at all."""
@@ -99,13 +145,27 @@ class Share:
         return Lease(self, nbytes)
 
     def try_acquire(self, nbytes: int) -> Lease | None:
-        """A lease of `nbytes`, or None where the budget has no room now."""
-        return Lease(self, nbytes) if self._ledger.try_charge(self, nbytes) else None
+        """A lease of `nbytes`, or None where the budget has no room to spare."""
+        return Lease(self, nbytes) if self.try_charge(nbytes) else None
 
-    def charge(self, nbytes: int) -> None:
-        """Puts `nbytes` on the ledger, or raises `OverBudget`."""
-        if not self._ledger.try_charge(self, nbytes):
-            raise OverBudget(self._ledger.refusal(self, nbytes))
+    def try_charge(self, nbytes: int) -> bool:
+        """Puts `nbytes` on the ledger if there is room to spare, which leaves the headroom to others."""
+        return self._ledger.try_charge(self, nbytes, leave_bytes=self._ledger.headroom_bytes)
+
+    def charge_free(self, nbytes: int, leave_bytes: int = 0) -> bool:
+        """Puts `nbytes` on the ledger if they are free as it is; asks nobody to let go, so it is safe under a lock."""
+        return self._ledger.charge_free(self, nbytes, leave_bytes)
+
+    @property
+    def lacking_bytes(self) -> int:
+        """What is missing for what somebody asked for last: how much a function named by `on_shortage` should free."""
+        return max(0, self._ledger.wanted_bytes - self._ledger.slack_bytes)
+
+    def charge(self, nbytes: int, single: bool = False) -> None:
+        """Puts `nbytes` on the ledger; `OverBudget` where there is no room, `ElementTooLarge` for a single thing."""
+        ledger = self._ledger
+        if not ledger.try_charge(self, nbytes) and not ledger.wait_and_charge(self, nbytes):
+            raise ledger.refused(self, nbytes, single or self.of_single_things)
 
     def discharge(self, nbytes: int) -> None:
         """Takes `nbytes` off the ledger."""
@@ -113,25 +173,37 @@ class Share:
 
 
 class Ledger:
-    """The account of one run's bytes."""
+    """The account of one run's bytes, and of its part in a pool that several runs have in common."""
 
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, pool: Pool | None = None) -> None:
         self.budget_bytes = budget_bytes
+        self.headroom_bytes = budget_bytes // 10
         self.charged_bytes = 0
         self.peak_bytes = 0
-        self._releases: list[Callable[[], None]] = []
+        self.under_pressure = False
+        #: Slack that was asked for when there was too little of it for the last time.
+        self.wanted_bytes = 0
         self.shares: list[Share] = []
+        #: Says how large a budget would have to be, knowing what was seen so far; None where nobody knows better.
+        self.advise: Callable[[], int | None] = lambda: None
+        self._pool = pool
+        self._releases: dict[int, Callable[[], None]] = {}
         self._slack_used = 0
         self._floors = 0
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
         self._lock = threading.RLock()
+        self._freed = threading.Condition(self._lock)
+        self._num_waiting = 0
+        self._of_thread = threading.local()
+        if pool is not None:
+            pool.join(self)
 
-    def share(self, name: str, floor_bytes: int = 0) -> Share:
+    def share(self, name: str, floor_bytes: int = 0, of_single_things: bool = False) -> Share:
         """A new stage's share; its floor is set aside from now on."""
         with self._lock:
-            if self._floors + floor_bytes > self.budget_bytes:
+            if self._floors + floor_bytes > self.budget_bytes or not self._take_from_pool(floor_bytes):
                 raise BudgetTooSmall(self._too_small(name, floor_bytes))
-            share = Share(self, name, floor_bytes)
+            share = Share(self, name, floor_bytes, of_single_things)
             self._floors += floor_bytes
             self.shares.append(share)
             return share
@@ -139,43 +211,58 @@ class Ledger:
     @property
     def slack_bytes(self) -> int:
         """What the floors leave, and nobody uses yet."""
-        return self.budget_bytes - self._floors - self._slack_used
+        slack = self.budget_bytes - self._floors - self._slack_used
+        return slack if self._pool is None else min(slack, self._pool.free_bytes)
 
     def raise_floor(self, share: Share, nbytes: int) -> None:
         """Moves bytes from the slack to a share's floor, as many as there are up to `nbytes` in all."""
         with self._lock:
             extra = nbytes - share.floor_bytes
-            used = max(0, share.charged_bytes - share.floor_bytes)
+            used = share.slack_used_bytes
             extra = min(extra, self.slack_bytes + used)
-            if extra <= 0:
+            if extra <= 0 or not self._take_from_pool(extra - min(extra, used)):
                 return
             share.floor_bytes += extra
             self._floors += extra
             self._slack_used -= min(extra, used)
 
-    def on_shortage(self, release: Callable[[], None]) -> None:
-        """Names a function that lets go of what is held without need; called when a charge would be refused."""
-        self._releases.append(release)
-
-    def try_charge(self, share: Share, nbytes: int) -> bool:
-        """Puts bytes on a share's account, if there is room; asks those who hold without need to let go first."""
-        if self._try_charge(share, nbytes):
-            return True
-        self.let_go()
-        return self._try_charge(share, nbytes)
-
-    def let_go(self) -> None:
-        """Asks those who hold without need to let go."""
-        for release in self._releases:
-            release()
-
-    def _try_charge(self, share: Share, nbytes: int) -> bool:
+    def on_shortage(self, release: Callable[[], None]) -> Callable[[], None]:
+        """Names a function that lets go of what is held without need; returns one that takes it back."""
+        key = id(release)
         with self._lock:
-            over_before = max(0, share.charged_bytes - share.floor_bytes)
-            over_after = max(0, share.charged_bytes + nbytes - share.floor_bytes)
-            if over_after - over_before > self.slack_bytes:
+            self._releases[key] = release
+        return lambda: self._releases.pop(key, None) and None
+
+    def try_charge(self, share: Share, nbytes: int, leave_bytes: int = 0) -> bool:
+        """Puts bytes on a share's account, if there is room; asks those who hold without need to let go first."""
+        if self.charge_free(share, nbytes, leave_bytes):
+            return True
+        self.let_go(nbytes - max(0, share.floor_bytes - share.charged_bytes) + leave_bytes)
+        return self.charge_free(share, nbytes, leave_bytes)
+
+    def let_go(self, wanted_bytes: int = 0) -> None:
+        """Asks those who hold without need to let go, until so much slack is free."""
+        if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
+            return
+        self._of_thread.asking = True
+        try:
+            self.wanted_bytes = wanted_bytes
+            with self._lock:
+                releases = list(self._releases.values())
+            for release in releases:
+                release()
+            if self._pool is not None and self._pool.free_bytes < wanted_bytes:
+                self._pool.ask_others(self, wanted_bytes)
+        finally:
+            self._of_thread.asking = False
+
+    def charge_free(self, share: Share, nbytes: int, leave_bytes: int = 0) -> bool:
+        """Puts bytes on a share's account, if they are free as it is."""
+        with self._lock:
+            over = max(0, share.charged_bytes + nbytes - share.floor_bytes) - share.slack_used_bytes
+            if over and (over + leave_bytes > self.slack_bytes or not self._take_from_pool(over)):
                 return False
-            self._slack_used += over_after - over_before
+            self._slack_used += over
             share.charged_bytes += nbytes
             share.peak_bytes = max(share.peak_bytes, share.charged_bytes)
             self.charged_bytes += nbytes
@@ -185,30 +272,83 @@ class Ledger:
 
     def discharge(self, share: Share, nbytes: int) -> None:
         with self._lock:
-            over_before = max(0, share.charged_bytes - share.floor_bytes)
+            over_before = share.slack_used_bytes
             share.charged_bytes -= nbytes
-            over_after = max(0, share.charged_bytes - share.floor_bytes)
-            self._slack_used -= over_before - over_after
+            over = over_before - share.slack_used_bytes
+            self._slack_used -= over
             self.charged_bytes -= nbytes
+            if self._pool is not None and over:
+                self._pool.give_back(over)
+            if self._num_waiting:
+                self._freed.notify_all()
             assert share.charged_bytes >= 0, f"{share.name} gave back more than it held"
 
-    def refusal(self, share: Share, nbytes: int) -> str:
-        """Why a charge was refused: asked, for whom, already held, left, top holders."""
+    def _take_from_pool(self, nbytes: int) -> bool:
+        return self._pool is None or not nbytes or self._pool.try_take(nbytes)
+
+    # Waiting.
+
+    @contextmanager
+    def waiting_while(self, others_may_release: Callable[[], bool]) -> Iterator[None]:
+        """Within it this thread waits for room, as long as somebody is sure to release some without its help."""
+        outer = getattr(self._of_thread, "while_", None)
+        self._of_thread.while_ = others_may_release
+        try:
+            yield
+        finally:
+            self._of_thread.while_ = outer
+
+    def wait_and_charge(self, share: Share, nbytes: int) -> bool:
+        """Charges as soon as there is room, if this thread may wait for it."""
+        others_may_release = getattr(self._of_thread, "while_", None)
+        if others_may_release is None:
+            return False
+        while others_may_release():
+            with self._freed:
+                self._num_waiting += 1
+                try:
+                    self._freed.wait(_LOOK_AGAIN_S)
+                finally:
+                    self._num_waiting -= 1
+            if self.try_charge(share, nbytes):
+                return True
+        return self.try_charge(share, nbytes)
+
+    # Refusing.
+
+    def refused(self, share: Share, nbytes: int, single: bool) -> OverBudget:
+        """Why a charge was refused: asked, for whom, already held, left, top holders, what to do."""
         holders = sorted(self.shares, key=lambda s: s.charged_bytes, reverse=True)[:3]
         held = ", ".join(f"{s.name} {format_bytes(s.charged_bytes)}" for s in holders if s.charged_bytes)
         left = share.free_bytes
-        return (
+        enough = max(self.budget_bytes - left + nbytes, self.advise() or 0)
+        kind = ElementTooLarge if single else OverBudget
+        return kind(
             f"asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
             f"{format_bytes(left)} of the {format_bytes(self.budget_bytes)} budget are left to it"
             f"{f' (held: {held})' if held else ''}; "
-            f"use memory={self.budget_bytes - left + nbytes:_} or more, or make the stage hold less"
+            f"use memory={enough:_} or more, or make the stage hold less"
         )
 
     def _too_small(self, name: str, floor_bytes: int) -> str:
         rows = [(s.name, s.floor_bytes) for s in self.shares if s.floor_bytes] + [(name, floor_bytes)]
         table = "\n".join(f"  {stage:<40} {format_bytes(need):>10}" for stage, need in rows)
         total = self._floors + floor_bytes
+        others = "" if self._pool is None else self._pool.held_by_others(self)
         return (
-            f"the stages need {format_bytes(total)} and the budget is {format_bytes(self.budget_bytes)}:\n{table}\n"
-            f"use memory={total:_} or more"
+            f"the stages need {format_bytes(total)} and the budget is {format_bytes(self.budget_bytes)}{others}:\n"
+            f"{table}\nuse memory={total:_} or more"
         )
+
+    def close(self) -> None:
+        """Gives the floors back: the run is over."""
+        with self._lock:
+            for share in self.shares:
+                over_before = share.slack_used_bytes
+                self._floors -= share.floor_bytes
+                freed, share.floor_bytes = share.floor_bytes, 0
+                self._slack_used += share.slack_used_bytes - over_before
+                if self._pool is not None:
+                    self._pool.give_back(freed - (share.slack_used_bytes - over_before))
+            if self._pool is not None:
+                self._pool.leave(self)

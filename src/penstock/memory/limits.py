@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["available_bytes"]
+__all__ = ["CGROUPS", "Group", "available_bytes", "memory_groups"]
 
+CGROUPS = "/sys/fs/cgroup"
 _NO_LIMIT = 1 << 60
 
 
-def available_bytes(cgroup_root: str = "/sys/fs/cgroup") -> int:
+class Group(NamedTuple):
+    """A control group that this process is in, as far as memory goes."""
+
+    path: Path
+    limit_bytes: int
+    usage_file: str
+    #: The line of `memory.stat` with what the kernel could drop at once.
+    reclaimable: str
+
+
+def available_bytes(cgroup_root: str = CGROUPS) -> int:
     """Bytes of memory that this process may use at all."""
     host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([host, *_container_limits(Path(cgroup_root))])
+    return min([host, *(group.limit_bytes for group in memory_groups(cgroup_root))])
 
 
-def _container_limits(root: Path) -> list[int]:
-    """Limits of cgroup v2 (this group and all above it) and v1, where they can be read."""
-    files = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
-    group = _own_group()
-    while group not in ("", "/"):
-        files += [
-            root / group.lstrip("/") / "memory.max",
-            root / "memory" / group.lstrip("/") / "memory.limit_in_bytes",
-        ]
-        group = group.rpartition("/")[0]
-    limits = []
-    for file in files:
+def memory_groups(cgroup_root: str = CGROUPS) -> list[Group]:
+    """This process's groups that have a limit: its own and all above it, of cgroup v2 and v1."""
+    groups = []
+    for path, limit_file, usage_file, reclaimable in _candidates(Path(cgroup_root)):
         try:
-            text = file.read_text().strip()
+            text = (path / limit_file).read_text().strip()
         except OSError:
             continue
         if text.isdigit() and 0 < int(text) < _NO_LIMIT:
-            limits.append(int(text))
-    return limits
+            groups.append(Group(path, int(text), usage_file, reclaimable))
+    return groups
+
+
+def _candidates(root: Path) -> Iterator[tuple[Path, str, str, str]]:
+    group = _own_group()
+    while True:
+        inner = group.lstrip("/")
+        yield root / inner, "memory.max", "memory.current", "inactive_file"
+        yield root / "memory" / inner, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+        if not inner:
+            return
+        group = group.rpartition("/")[0]
 
 
 def _own_group() -> str:
@@ -42,8 +58,8 @@ def _own_group() -> str:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
         return ""
+    groups = {}
     for line in lines:
         number, controllers, path = line.split(":", 2)
-        if number == "0" or "memory" in controllers.split(","):
-            return path
-    return ""
+        groups["memory" if "memory" in controllers.split(",") else number] = path
+    return groups.get("memory") or groups.get("0") or ""

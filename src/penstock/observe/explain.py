@@ -1,33 +1,51 @@
-"""explain: the plan as written, each rewrite and why, and the plan that runs."""
+"""explain: the plan as written, each rewrite and why, the plan that runs, and where every byte will go."""
 
 from __future__ import annotations
 
 import dataclasses
+import html
 from typing import Any
 
+from ..memory.divide import Division, Need, divide
 from ..memory.ledger import format_bytes
 from ..optimize import PASSES, Step, optimize
 from ..plan.node import Node
-from ..plan.op import Footprint
 from ..plan.render import render
 from ..plan.settle import settled
+from ..runtime.settings import Settings
 
 __all__ = ["Explanation", "explain"]
+
+_HEADINGS = ("stage", "holds", "at least", "because")
 
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What a run of a dataset will do. Print it, or take it apart."""
+    """What a run of a dataset will do. Print it, show it in a notebook, or take it apart with `to_dict()`."""
 
     written: Node
     steps: tuple[Step, ...]
     plan: Node
+    division: Division
     budget_bytes: int
+    num_sampled: int = 0
 
     @property
-    def stages(self) -> list[tuple[Node, Footprint | None]]:
-        """The stages of the plan that runs, sources first, with what each holds."""
-        return [(node, node.op.footprint([child.spec for child in node.inputs])) for node in self.plan.walk()]
+    def minimum_bytes(self) -> int:
+        """The smallest budget that works, as far as sizes are known or were measured."""
+        return self.division.minimum_bytes
+
+    @property
+    def slack_bytes(self) -> int:
+        """What the budget has beyond the floors."""
+        return max(0, self.budget_bytes - self.minimum_bytes)
+
+    def spilled_bytes(self, need: Need) -> int | None:
+        """What of a stage's elements would go to disk at most; None where that is not known."""
+        held = need.footprint.held_bytes
+        if not need.footprint.spills:
+            return 0
+        return None if held is None else max(0, held - need.floor_bytes - self.slack_bytes)
 
     def to_dict(self) -> dict[str, Any]:
         """The same for programs."""
@@ -36,43 +54,127 @@ class Explanation:
             "rewrites": [{"rule": s.rule, "origin": str(s.before.origin), "reason": s.reason} for s in self.steps],
             "plan": render(self.plan),
             "budget_bytes": self.budget_bytes,
+            "minimum_bytes": self.minimum_bytes,
+            "slack_bytes": self.slack_bytes,
+            "fits": self.minimum_bytes <= self.budget_bytes,
+            "estimated": self.division.estimated,
+            "complete": self.division.complete,
+            "sampled": self.num_sampled,
             "stages": [
                 {
-                    "name": node.op.describe(),
-                    "origin": str(node.origin),
-                    "held_bytes": 0 if held is None else held.held_bytes,
-                    "reason": "" if held is None else held.reason,
+                    "name": need.node.op.describe(),
+                    "origin": str(need.node.origin),
+                    "held_bytes": need.footprint.held_bytes,
+                    "floor_bytes": need.footprint.floor_bytes,
+                    "estimated": need.estimated,
+                    "spills": need.footprint.spills,
+                    "spilled_bytes": self.spilled_bytes(need),
+                    "reason": need.footprint.reason,
                 }
-                for node, held in self.stages
+                for need in self.division.needs
             ],
         }
 
+    # The parts that all ways of showing it have in common.
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """The table: stages that hold anything, the last one first."""
+        needs = [need for need in reversed(self.division.needs) if need.footprint.reason]
+        sizes = [(_size(n, n.footprint.held_bytes), _size(n, n.footprint.floor_bytes)) for n in needs]
+        return [(need.name, *size, self._why(need)) for need, size in zip(needs, sizes, strict=True)]
+
+    def _why(self, need: Need) -> str:
+        spilled = self.spilled_bytes(need)
+        return need.footprint.reason + (f"; up to {format_bytes(spilled)} of them on disk" if spilled else "")
+
+    def _summary(self) -> list[str]:
+        minimum = f"{format_bytes(self.minimum_bytes)} (memory={self.minimum_bytes:_})"
+        lines = [f"Slack beyond what each stage needs at least: {format_bytes(self.slack_bytes)}."]
+        if self.minimum_bytes > self.budget_bytes:
+            lines = ["It does not fit."]
+        about = "about " if self.division.estimated else ""
+        lines.append(f"Smallest budget that works: {about if self.division.complete else 'at least '}{minimum}.")
+        if self.division.estimated:
+            if self.num_sampled:
+                lines.append(f"≈ was measured on {self.num_sampled} elements, with a quarter added.")
+            else:
+                lines.append("? is not known before it runs; explain(sample=8) runs 8 elements and measures.")
+        return lines
+
+    @property
+    def _title(self) -> str:
+        return f"Held between its source and you, under a budget of {format_bytes(self.budget_bytes)}"
+
+    def _rewrites(self) -> list[str]:
+        return [f"{s.rule} at {s.before.origin}: {s.reason}" for s in self.steps] or ["none"]
+
     def __str__(self) -> str:
-        rewrites = [f"  {s.rule} at {s.before.origin}: {s.reason}" for s in self.steps]
-        lines = [
-            "As written:",
-            _indented(render(self.written, origins=True)),
-            "Rewrites:",
-            *(rewrites or ["  none"]),
-            "As it runs:",
-            _indented(render(self.plan)),
-            f"Held between its source and you, under a budget of {format_bytes(self.budget_bytes)}:",
-        ]
-        held = [(node, footprint) for node, footprint in self.stages if footprint is not None]
-        for node, footprint in reversed(held):
-            size = "not known before it runs" if footprint.held_bytes is None else format_bytes(footprint.held_bytes)
-            lines.append(f"  {node.op.name:<24} {size:>24}  {footprint.reason}")
-        if not held:
-            lines.append("  nothing")
-        return "\n".join(lines)
+        rows = [_HEADINGS, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        table = [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {why}" for a, b, c, why in rows]
+        return "\n".join(
+            [
+                "As written:",
+                _indented(render(self.written, origins=True)),
+                "Rewrites:",
+                *(f"  {line}" for line in self._rewrites()),
+                "As it runs:",
+                _indented(render(self.plan)),
+                f"{self._title}:",
+                *(table if len(rows) > 1 else ["  nothing"]),
+                *(f"  {line}" for line in self._summary()),
+            ]
+        )
 
     __repr__ = __str__
 
+    def __rich__(self) -> Any:
+        """For `rich.print`: the same, with the table set as one."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
 
-def explain(node: Node, budget_bytes: int, rewrite: bool) -> Explanation:
-    """Explains a plan without running it."""
-    plan, steps = optimize(settled(node), PASSES) if rewrite else (node, [])
-    return Explanation(node, tuple(steps), plan, budget_bytes)
+        table = Table(title=self._title, title_justify="left")
+        for heading, justify in zip(_HEADINGS, ("left", "right", "right", "left"), strict=True):
+            table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        for row in self._rows():
+            table.add_row(*map(Text, row))
+        rewrites = "\n".join(f"  {line}" for line in self._rewrites())
+        head = f"As written:\n{_indented(render(self.written, origins=True))}\nRewrites:\n{rewrites}"
+        plan = f"As it runs:\n{_indented(render(self.plan))}"
+        return Group(Text(head), Text(plan), table, Text("\n".join(self._summary())))
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        cells = ("left", "right", "right", "left")
+
+        def line(tag: str, row: tuple[str, ...]) -> str:
+            styled = zip(row, cells, strict=True)
+            return "".join(f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>' for text, side in styled)
+
+        body = "".join(f"<tr>{line('td', row)}</tr>" for row in self._rows())
+        rewrites = "".join(f"<li>{html.escape(text)}</li>" for text in self._rewrites())
+        return (
+            f"<details><summary>As written, and {len(self.steps)} rewrites</summary>"
+            f"<pre>{html.escape(render(self.written, origins=True))}</pre><ul>{rewrites}</ul></details>"
+            f"<pre>{html.escape(render(self.plan))}</pre>"
+            f"<table><caption>{html.escape(self._title)}</caption>"
+            f"<thead><tr>{line('th', _HEADINGS)}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{'<br>'.join(map(html.escape, self._summary()))}</p>"
+        )
+
+
+def explain(node: Node, settings: Settings, num_sampled: int = 0) -> Explanation:
+    """Explains a plan that would run with these settings."""
+    plan, steps = optimize(settled(node), PASSES) if settings.optimize is not None else (settled(node), [])
+    division = divide(plan, settings.measured_by_node(plan))
+    return Explanation(node, tuple(steps), plan, division, settings.budget_bytes, num_sampled)
+
+
+def _size(need: Need, nbytes: int | None) -> str:
+    if nbytes is None:
+        return "?"
+    return f"{'≈ ' if need.estimated else ''}{format_bytes(nbytes)}"
 
 
 def _indented(text: str) -> str:

@@ -8,14 +8,16 @@ from typing import Any
 
 from ..block import Allocate, Block, concat_blocks
 from ..cursor import Cursor, UnaryCursor
-from ..element import LEAF
+from ..element import LEAF, Failed
 from ..errors import SpecMismatch
-from ..plan.op import BlockKind, Context, Footprint, Op, argument
-from ..plan.traits import Traits
-from ..spec import Spec, describe, element_bytes, map_specs, merge, spec_of
+from ..plan.footprint import ElementSize, Footprint, Sizes, times
+from ..plan.op import BlockKind, Context, Op, argument
+from ..plan.traits import COLLATES, Traits
+from ..spec import Spec, describe, map_specs, merge, spec_of
 from .batching import batched_cardinality
 from .calling import check_parallel_calls
 from .collating import CollatingCursor
+from .stack import Stack
 from .stacking import batched_spec, collate
 
 __all__ = ["Batch"]
@@ -65,14 +67,20 @@ class Batch(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(collates=True)
+        return COLLATES
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+    @property
+    def gives_views(self) -> bool:
+        return self.whole_blocks == "view"
+
+    def output_size(self, inputs: list[ElementSize]) -> ElementSize:
+        return inputs[0].stacked(self.batch_size)
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
         if self.whole_blocks == "view":
             return Footprint(0, "each batch is a view of your arrays")
-        each = element_bytes(inputs[0].element)
-        held = None if each is None else each * self.batch_size
-        return Footprint(held, f"{self.batch_size:,} elements in one batch")
+        held = times(self.batch_size, sizes.input, slots=True)
+        return Footprint(held, f"{self.batch_size:,} elements in one batch", held)
 
     def remark(self) -> str:
         return "" if self.whole_blocks is None else _REMARKS[self.whole_blocks]
@@ -83,8 +91,7 @@ class Batch(Op):
     def open(self, context: Context) -> Cursor:
         if self.whole_blocks is not None:
             return _WholeBlockCursor(context, self.batch_size, self.drop_remainder)
-        empty = context.arena.empty
-        return CollatingCursor(context, self.batch_size, self.drop_remainder, lambda blocks: _stacked(blocks, empty))
+        return _BatchCursor(context, self.batch_size, self.drop_remainder)
 
 
 def _stacked(blocks: list[Block], allocate: Allocate) -> Any:
@@ -100,6 +107,48 @@ def _stacked(blocks: list[Block], allocate: Allocate) -> Any:
         return collate(rows, allocate)
     except SpecMismatch:
         raise _unequal(rows) from None
+
+
+class _BatchCursor(CollatingCursor):
+    """Batches of elements that come in blocks of any size.
+
+    What comes in one block is a batch as it is, or is stacked at once. Where more than one block is needed, each is
+    copied to its place in the batch as it comes, so that no more is held than the batch itself.
+    """
+
+    def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
+        empty = context.arena.empty
+        super().__init__(context, size, drop_remainder, lambda blocks: _stacked(blocks, empty))
+
+    def _gather(self) -> tuple[list[Block], int]:
+        first = self.feed.take(self._size)
+        if first is None or first.size == self._size or first.has_failures:
+            return ([], 0) if first is None else ([first], first.size)
+        stack = None
+        row = first.rows()[0]
+        if type(row) is not Failed:
+            stack = Stack.for_results_like(row, self._size, self._context.arena.empty)
+        if stack is None:
+            return self._gather_more([first])
+        return self._fill(stack, first, row)
+
+    def _fill(self, stack: Stack, block: Block | None, first: Any) -> tuple[list[Block], int]:
+        count = 0
+        unlike: SpecMismatch | None = None
+        while block is not None:
+            if block.has_failures:
+                return [block], count + block.size
+            if unlike is None:
+                i = stack.put_block(count, block)
+                if i is not None:
+                    unlike = _unequal_at(spec_of(first), count + i, spec_of(block.rows()[i]))
+            count += block.size
+            block = self.feed.take(self._size - count) if count < self._size else None
+        if unlike is not None:
+            # All elements of the batch are lost, as when they are found to be unlike at its end.
+            return [Block.of_rows([Failed(self._context.located(unlike))] * min(1, count), None, True)], count
+        filled = stack.block(self._size, None)
+        return [filled if count == self._size else filled[:count]], count
 
 
 class _WholeBlockCursor(UnaryCursor):
@@ -138,6 +187,10 @@ def _unequal(rows: list[Any]) -> SpecMismatch:
     """Why elements could not be stacked."""
     first = spec_of(rows[0])
     i, spec = next(((i, spec_of(row)) for i, row in enumerate(rows) if spec_of(row) != first), (0, first))
+    return _unequal_at(first, i, spec)
+
+
+def _unequal_at(first: Any, i: int, spec: Any) -> SpecMismatch:
     got = f"expected elements of equal shape and dtype, got {describe(first)} for element 0 of the batch and "
     return SpecMismatch(f"{got}{describe(spec)} for element {i}; {_advice(first, spec)}")
 

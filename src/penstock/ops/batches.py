@@ -1,4 +1,4 @@
-"""Batches read in pieces of any size: what `unbatch` and `rebatch` share."""
+"""Batches in pieces of any size: `Piece`, some rows of one, and `Batches`, which `rebatch` reads with."""
 
 from __future__ import annotations
 

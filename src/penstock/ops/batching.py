@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..block import Block
 from ..cursor import Feed
 
@@ -15,8 +17,8 @@ def batched_cardinality(cardinality: int, size: int, drop_remainder: bool) -> in
     return cardinality // size if drop_remainder else -(-cardinality // size)
 
 
-def take_blocks(feed: Feed, size: int) -> tuple[list[Block], int]:
-    """Blocks with `size` elements in all, or what is left.
+def take_blocks(feed: Feed, size: int, keep: Callable[[Block], None]) -> tuple[list[Block], int]:
+    """Blocks with `size` elements in all, or what is left; `keep` is told of each that must wait for another.
 
     A failure ends it, as the last element of the last block: what was gathered before it is lost with it, as in
     tf.data, and the next batch begins behind it.
@@ -31,4 +33,6 @@ def take_blocks(feed: Feed, size: int) -> tuple[list[Block], int]:
         count += block.size
         if block.has_failures:
             break
+        if count < size:
+            keep(block)
     return blocks, count

@@ -10,8 +10,9 @@ from ..block import Block
 from ..cursor import Cursor, State
 from ..element import Failed
 from ..errors import BadArgument, BadType, PlanError, SpecMismatch
-from ..plan.op import Context, Footprint, Op, argument
-from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, TensorSpec, element_bytes, map_specs
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.op import Context, Op, argument
+from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, TensorSpec, map_specs
 from .calling import call, check_callable
 from .grouping import Group, Grouping, as_integer
 from .padding import Padder
@@ -85,10 +86,12 @@ class BucketBySequenceLength(Op):
             element = Padder(self.padded_shapes, self.padding_values).spec(spec.element, None)
         return Spec(element, INFINITE if spec.cardinality == INFINITE else UNKNOWN)
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+    def footprint(self, sizes: Sizes) -> Footprint | None:
         count = sum(self.bucket_batch_sizes)
-        each = element_bytes(inputs[0].element)
-        return Footprint(None if each is None else each * count, f"up to {count:,} elements in the buckets")
+        each = times(count, sizes.input)
+        out = times(max(self.bucket_batch_sizes), sizes.input, slots=True)
+        held = None if each is None or out is None else each + out
+        return Footprint(held, f"up to {count:,} elements in the buckets, and one batch of them", held)
 
     def open(self, context: Context) -> Cursor:
         return _BucketCursor(context, self, self._collators(context))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..block import Block, stack_leaves
-from ..element import Failed, Structure, as_leaf, normalize
-from ..errors import BadType, PenstockError
+from ..element import Failed, Structure, as_leaf, nbytes_of, normalize
+from ..errors import BadType, OverBudget, PenstockError
 from ..options import AUTOTUNE
-from ..plan.op import Context, argument
+from ..plan.op import Context, Room, argument
+from .stack import Stack
 
 __all__ = ["Calls", "as_result", "call", "check_callable", "check_parallel_calls", "truth"]
 
@@ -64,6 +65,10 @@ def truth(value: Any, what: str) -> bool:
     return bool(leaf)
 
 
+# Small results are counted together: a look at the account for each would take longer than a small function.
+_COUNTED_BYTES = 1 << 16
+
+
 class Calls:
     """A user's function as a function of blocks: called on one element after the other.
 
@@ -85,19 +90,60 @@ class Calls:
         self._into_slot = into_slot
         self._key_argument = key_argument
         self._numbered = numbered
+        self._uncounted_bytes = min(_COUNTED_BYTES, context.share.budget_bytes // 64)
 
     def __call__(self, block: Block, place: int) -> Block:
+        return self.until_full(block, place, None)
+
+    def until_full(self, block: Block, place: int, room: Room | None) -> Block:
+        """What it makes of the first elements of a block, as many as there is room for, one at least.
+
+        What is stacked needs no room but the slot's, which is on the ledger by itself.
+        """
         rows = block.rows()
         keys: Sequence[int] = range(place, place + len(rows))
         if self._numbered and block.positions is not None:
             keys = block.positions.tolist()
         if not self._into_slot or block.has_failures or len(rows) == 1:
-            results = [self._one(row, key, place + i) for i, (row, key) in enumerate(zip(rows, keys, strict=True))]
-            return Block.of_rows(results, block.positions)
+            return self._listed([], rows, keys, block, place, room)
         first = self._one(rows[0], keys[0], place)
-        if isinstance(first, (np.generic, bytes)):
+        if isinstance(first, np.generic):
             return self._scalars(first, rows, keys, block, place)
-        return self._stacked(first, rows, keys, block, place)
+        if room is not None:
+            room.add(nbytes_of(first))
+        return self._stacked(first, rows, keys, block, place, room)
+
+    def _listed(
+        self, results: list[Any], rows: list[Any], keys: Sequence[int], block: Block, place: int, room: Room | None
+    ) -> Block:
+        """Results as rows, after those that are there already."""
+        function, direct = self._function, self._key_argument is None and not block.has_failures
+        failed = bool(results) or block.has_failures
+        uncounted, num_uncounted = 0, 0
+        for i in range(len(results), len(rows)):
+            row = rows[i]
+            try:
+                if direct:
+                    result = function(*row) if type(row) is tuple else function(row)
+                else:
+                    result = row if type(row) is Failed else self._raw(row, keys[i])
+                if not isinstance(result, np.number):
+                    result = result if type(result) is Failed else as_result(result)
+            except Exception as error:
+                result, failed = self._failed(error, place + i), True
+            results.append(result)
+            if room is not None:
+                uncounted += result.nbytes if type(result) is np.ndarray else nbytes_of(result)
+                num_uncounted += 1
+                if uncounted > self._uncounted_bytes:
+                    has_room = room.add(uncounted, num_uncounted)
+                    uncounted = num_uncounted = 0
+                    if not has_room:
+                        break
+        if uncounted and room is not None:
+            room.add(uncounted, num_uncounted)
+        positions = None if block.positions is None else block.positions[: len(results)]
+        return Block.of_rows(results, positions, None if failed else False)
 
     def _one(self, row: Any, key: int, place: int) -> Any:
         if type(row) is Failed:
@@ -144,12 +190,19 @@ class Calls:
         except Exception as error:
             return self._failed(error, place)
 
-    def _stacked(self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int) -> Block:
+    def _stacked(
+        self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int, room: Room | None
+    ) -> Block:
         """Results with arrays in them: each is written to its place in a slot as soon as it is there."""
-        stack = None if type(first) is Failed else _Stack.for_results_like(first, len(rows), self._context.arena.empty)
+        stack = None
+        if type(first) is not Failed:
+            try:
+                stack = Stack.for_results_like(first, len(rows), self._context.arena.empty)
+            except OverBudget:  # one by one there may be room
+                if room is None:
+                    raise
         if stack is None:
-            rest = [self._one(rows[i], keys[i], place + i) for i in range(1, len(rows))]
-            return Block.of_rows([first, *rest], block.positions)
+            return self._listed([first], rows, keys, block, place, room)
         stack.put(0, first)
         direct = self._key_argument is None and type(rows[0]) is not tuple
         function, put = self._function, stack.quickest_put()
@@ -164,64 +217,5 @@ class Calls:
             except Exception as error:
                 result = self._failed(error, place + i)
             # One result is unlike the first: go on with rows.
-            rest = [self._one(rows[j], keys[j], place + j) for j in range(i + 1, len(rows))]
-            return Block.of_rows([*stack.rows(i), result, *rest], block.positions)
+            return self._listed([*stack.rows(i), result], rows, keys, block, place, room)
         return stack.block(len(rows), block.positions)
-
-
-class _Stack:
-    """Columns being filled row by row."""
-
-    def __init__(self, structure: Structure, leaves: list[Any], slots: list[np.ndarray]) -> None:
-        self._structure = structure
-        self._flat = structure.is_leaf or structure.is_flat_tuple
-        self._slots = slots
-        self._likes = [(type(leaf), leaf.shape, leaf.dtype) for leaf in leaves]
-        self._slot, self._shape, self._dtype = slots[0], leaves[0].shape, leaves[0].dtype
-
-    @classmethod
-    def for_results_like(cls, first: Any, size: int, allocate: Callable[..., np.ndarray]) -> _Stack | None:
-        """A stack for results like the first; None where they cannot be stacked as they come."""
-        structure = Structure.of(first)
-        leaves = structure.flatten(first)
-        for leaf in leaves:
-            if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.hasobject:
-                return None
-        return cls(structure, leaves, [allocate((size, *leaf.shape), leaf.dtype) for leaf in leaves])
-
-    def put(self, i: int, result: Any) -> bool:
-        """Writes a result to its place; False if it is not like the first one."""
-        if self._structure.is_leaf:
-            leaves = (result,)
-        elif self._flat:
-            leaves = result
-            if type(leaves) is not tuple or len(leaves) != len(self._slots):
-                return False
-        elif Structure.of(result) == self._structure:
-            leaves = tuple(self._structure.flatten(result))
-        else:
-            return False
-        for leaf, (kind, shape, dtype) in zip(leaves, self._likes, strict=True):
-            if type(leaf) is not kind or leaf.shape != shape or leaf.dtype != dtype:
-                return False
-        for slot, leaf in zip(self._slots, leaves, strict=True):
-            slot[i] = leaf
-        return True
-
-    def quickest_put(self) -> Callable[[int, Any], bool]:
-        """`put`, or what does the same for this kind of result. (Not kept: a cycle would hold the slots for long.)"""
-        return self._put_array if self._structure.is_leaf and self._likes[0][0] is np.ndarray else self.put
-
-    def _put_array(self, i: int, result: Any) -> bool:
-        """`put` for results that are one array, the commonest and the one whose speed is felt."""
-        if type(result) is not np.ndarray or result.shape != self._shape or result.dtype != self._dtype:
-            return False
-        self._slot[i] = result
-        return True
-
-    def rows(self, size: int) -> list[Any]:
-        """The first rows, one by one."""
-        return Block.of_columns(self._structure, [slot[:size] for slot in self._slots], size).rows()
-
-    def block(self, size: int, positions: np.ndarray | None) -> Block:
-        return Block.of_columns(self._structure, self._slots, size, positions)

@@ -21,7 +21,7 @@ class CollatingCursor(FeedCursor):
     A failed element takes those gathered before it along; elements that cannot be put together are lost as a whole.
     """
 
-    __slots__ = ("_collate", "_context", "_drop_remainder", "_size")
+    __slots__ = ("_collate", "_context", "_drop_remainder", "_lease", "_size")
 
     def __init__(
         self, context: Context, size: int, drop_remainder: bool, collate: Callable[[list[Block]], Any]
@@ -31,6 +31,7 @@ class CollatingCursor(FeedCursor):
         self._size = size
         self._drop_remainder = drop_remainder
         self._collate = collate
+        self._lease = context.share.acquire(0)
 
     def pull(self, n: int) -> Block | None:
         batches: list[Any] = []
@@ -43,10 +44,28 @@ class CollatingCursor(FeedCursor):
 
     def _take(self) -> tuple[list[Block], Failed | None]:
         """The elements of the next batch; none at the end."""
-        blocks, count = take_blocks(self.feed, self._size)
+        self._lease.settle(0)
+        blocks, count = self._gather()
         if blocks and blocks[-1].has_failures:
             return blocks, blocks[-1].rows()[-1]
         return ([], None) if self._drop_remainder and count < self._size else (blocks, None)
+
+    def _gather(self) -> tuple[list[Block], int]:
+        """Blocks with the elements of the next batch, and how many those are."""
+        return self._gather_more([])
+
+    def _gather_more(self, blocks: list[Block]) -> tuple[list[Block], int]:
+        for block in blocks:
+            self._keep(block)
+        before = sum(block.size for block in blocks)
+        more, count = take_blocks(self.feed, self._size - before, self._keep)
+        return blocks + more, before + count
+
+    def _keep(self, block: Block) -> None:
+        """A block that waits for the rest of its batch is ours: its maker will be asked again."""
+        arena = self._context.arena
+        arena.take_over(block)
+        self._lease.settle(self._lease.nbytes + arena.unaccounted_bytes(block), single=True)
 
     def _collated(self, blocks: list[Block]) -> Any:
         try:
@@ -60,3 +79,7 @@ class CollatingCursor(FeedCursor):
             if not self._take()[0]:
                 return skipped
         return n
+
+    def close(self) -> None:
+        self._lease.release()
+        super().close()

@@ -11,6 +11,7 @@ import numpy as np
 from ..block import Block
 from ..element import LEAF, Failed, Structure
 from ..errors import BadArgument, OutOfRange
+from ..plan.footprint import ElementSize
 from ..plan.op import Context, ElementFunction, Op, argument
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec, TensorSpec
@@ -51,6 +52,9 @@ class Enumerate(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs
         return Spec((TensorSpec((), np.int64), spec.element) if spec.seen else UNSEEN, spec.cardinality)
+
+    def output_size(self, inputs: list[ElementSize]) -> ElementSize:
+        return ElementSize((8, *inputs[0].leaves), inputs[0].exact)
 
     @property
     def traits(self) -> Traits:

@@ -58,13 +58,13 @@ class _Keep:
         self._predicate = predicate
 
     def __call__(self, block: Block, place: int) -> Block:
-        rows = block.rows()
-        answers = [self._predicate.answer(row, place + i) for i, row in enumerate(rows)]
+        answers = self._predicate.answers(block, place)
         # No positions: what comes after a filter counts its own elements.
         small = block.columns is not None and _row_bytes(block.columns) <= _GATHERED_BYTES
         if small and Failed not in map(type, answers):
             return _gathered(block, np.array(answers, dtype=np.bool_))
-        kept = [row if answer is True else answer for row, answer in zip(rows, answers, strict=True) if answer]
+        rows = zip(block.rows(), answers, strict=True)
+        kept = [row if answer is True else answer for row, answer in rows if answer]
         return Block.of_rows(kept)
 
 

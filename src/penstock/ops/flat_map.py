@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ..cursor import Cursor
 from ..order import draw_seed
+from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
@@ -42,6 +43,11 @@ class FlatMap(Op):
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN)
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        into, one = times(1, sizes.input), times(1, sizes.output)
+        held = None if into is None or one is None else into + one
+        return Footprint(held, "the element of which a dataset was made, and one of that dataset's", held)
 
     def open(self, context: Context) -> Cursor:
         return CycleCursor(context, self.map_func, self.drawn)

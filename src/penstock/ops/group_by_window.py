@@ -13,12 +13,14 @@ from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, PenstockError, PlanError, StateError
 from ..order import draw_seed
-from ..plan.op import Context, Footprint, Op, argument
-from ..plan.seeds import seeded_by
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
 from .calling import call, check_callable
 from .grouping import Group, Grouping, as_integer
+from .nested import WHOLE_TURN, joined, unnumbered
 from .stacking import unlike
+from .supply import is_live
 
 __all__ = ["GroupByWindow"]
 
@@ -68,9 +70,10 @@ class GroupByWindow(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN, INFINITE if inputs[0].cardinality == INFINITE else UNKNOWN)
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+    def footprint(self, sizes: Sizes) -> Footprint | None:
         size = "window_size" if self.window_size is None else f"{self.window_size:,}"
-        return Footprint(None, f"up to {size} elements for each key")
+        held = times(self.window_size or 1, sizes.input)
+        return Footprint(None, f"up to {size} elements for each key", held)
 
     def open(self, context: Context) -> Cursor:
         return _GroupByWindowCursor(context, self)
@@ -78,11 +81,12 @@ class GroupByWindow(Op):
     def key_of(self, row: Any) -> int:
         """The key of an element."""
         key = call(self.key_func, row)
-        if type(key) is not np.int64:
-            key = as_integer(key, "key_func")
+        if type(key) is np.int64:
+            return int(key)
+        key = as_integer(key, "key_func")
         if not _INT64.min <= key <= _INT64.max:
             raise BadArgument(f"key_func: expected a key that int64 can hold, got {key}")
-        return int(key)
+        return key
 
     def size_of(self, key: int) -> int:
         """How many elements make a window, for a key."""
@@ -103,21 +107,33 @@ class _GroupByWindowCursor(Cursor):
         self._group: Group | None = None
         self._num_windows = 0  # made so far, the one that is being read included
         self._inner: Cursor | None = None
+        self._inner_live = False
+        self._live = context.node.input.has_any(is_live)
 
     def pull(self, n: int) -> Block | None:
-        while True:
+        parts: list[Block] = []
+        left = n
+        while left:
+            if parts and (self._live if self._inner is None else self._inner_live):
+                break  # the next may be long in coming, and what is here can be used
             if self._inner is not None:
-                block = self._inner.pull(n)
-                if block is not None:
-                    block.positions = None  # those count the elements of one window's dataset
-                    return block
-                self._leave()
-            group = self._grouping.next()
-            if group is None:
-                return None
-            failed = group if isinstance(group, Failed) else self._enter(group)
-            if failed is not None:
-                return Block.of_rows([failed], has_failures=True)
+                block = self._inner.pull(left)
+                if block is None:
+                    self._leave()
+                    continue
+            else:
+                group = self._grouping.next()
+                if group is None:
+                    break
+                failed = group if isinstance(group, Failed) else self._enter(group)
+                if failed is None:
+                    continue
+                block = Block.of_rows([failed], has_failures=True)
+            if block.size >= WHOLE_TURN and not parts:
+                return unnumbered(block)
+            parts.append(block)
+            left -= block.size
+        return joined(parts, self._context.arena.empty) if parts else None
 
     def _enter(self, group: Group) -> Failed | None:
         """Opens the dataset that a window is reduced to; a window of which none can be made is dropped."""
@@ -127,8 +143,8 @@ class _GroupByWindowCursor(Cursor):
             dataset = self._reduce(np.int64(group.key), self._window(group.rows))
             if not is_dataset(dataset):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-            seeded = type(dataset)(seeded_by(dataset.node, self._key, self._num_windows))
-            self._inner = self._context.open_dataset(seeded)
+            self._inner = self._context.open_dataset(dataset, self._key, self._num_windows)
+            self._inner_live = dataset.node.has_any(is_live)
             return None
         except PenstockError as error:
             failed = Failed(self._context.located(error))

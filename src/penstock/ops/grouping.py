@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -69,28 +70,31 @@ class Grouping:
         self._groups: dict[int, list[Member]] = {}
         self._sizes: dict[int, int] = {}
         self._num_held = 0
-        self._sure = 0
+        self._waiting: deque[Member] = deque()  # read, and in no window yet
         self._ended = False
 
     def next(self) -> Group | Failed | None:
         """The next window, a failure, or None at the end."""
-        while not self._ended:
-            if self._tape.anchor_due(self._num_held):
-                self._tape.drop_anchor(self._numbers(None))
-            if self._sure < 1:
-                self._sure = self._demand()
-            held = self._tape.next(self._sure)
-            self._sure -= 1  # each element brings a window closer to being full by no more than one
-            if held is None:
-                self._ended = True
-                break
-            full = self._add(Member(self._tape.number - 1, *held))
+        while self._waiting or self._read():
+            full = self._add(self._waiting.popleft())
             if full is not None:
                 return full
         return self._taken(min(self._groups)) if self._groups else None
 
+    def _read(self) -> bool:
+        """Reads some elements that are sure to be needed before a window is full; whether there were any."""
+        if self._ended:
+            return False
+        if self._tape.anchor_due(self._num_held):
+            self._tape.drop_anchor(self._numbers(None))
+        first = self._tape.number
+        held = self._tape.next_rows(self._demand())
+        self._waiting.extend([Member(first + i, row, nbytes) for i, (row, nbytes) in enumerate(held)])
+        self._ended = not held
+        return not self._ended
+
     def _demand(self) -> int:
-        """How many elements are sure to be read before a window is full."""
+        """How many elements are sure to be read before a window is full: each brings one closer by no more than one."""
         if self._least_size == 1:
             return 1
         missing = [self._sizes[key] - len(members) for key, members in self._groups.items()]
@@ -128,7 +132,7 @@ class Grouping:
         self._tape.release(sum(member.nbytes for member in group.members))
 
     def _numbers(self, given_out: Group | None) -> list[int]:
-        groups = [*self._groups.values(), *([given_out.members] if given_out else [])]
+        groups = [*self._groups.values(), self._waiting, *([given_out.members] if given_out else [])]
         return [member.number for members in groups for member in members]
 
     def state(self, given_out: Group | None = None) -> State:
@@ -136,7 +140,8 @@ class Grouping:
         oldest = min(self._numbers(given_out), default=None)
         groups = [[key, [member.number for member in members]] for key, members in self._groups.items()]
         again = None if given_out is None else [given_out.key, [member.number for member in given_out.members]]
-        return [self._tape.number, int(self._ended), groups, again, self._tape.state(oldest)]
+        number = self._waiting[0].number if self._waiting else self._tape.number
+        return [number, int(self._ended), groups, again, self._tape.state(oldest)]
 
     def restore(self, state: State) -> Group | None:
         """Moves to a saved position; returns the window that was given out then."""
@@ -153,4 +158,5 @@ class Grouping:
 
     def close(self) -> None:
         self._groups.clear()
+        self._waiting.clear()
         self._tape.close()

@@ -11,6 +11,7 @@ from ..cursor import Cursor
 from ..errors import BadArgument
 from ..options import AUTOTUNE
 from ..order import draw_seed
+from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
@@ -66,6 +67,11 @@ class Interleave(Op):
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN)
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        into, one = times(self._cycle(), sizes.input), times(1, sizes.output)
+        held = None if into is None or one is None else into + one
+        return Footprint(held, f"the elements of which {self._cycle()} datasets were made, and one of theirs", held)
 
     def open(self, context: Context) -> Cursor:
         block, calls = self.block_length or 1, self.num_parallel_calls or 0

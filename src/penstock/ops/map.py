@@ -11,9 +11,9 @@ import numpy as np
 from ..block import Block, concat_blocks
 from ..element import Failed, Structure, normalize
 from ..errors import PenstockError, SpecMismatch
-from ..options import AUTOTUNE
+from ..plan.footprint import Footprint, Sizes, of_calls
 from ..plan.node import Node, Origin
-from ..plan.op import Context, ElementFunction, Footprint, Op, show
+from ..plan.op import Context, ElementFunction, Op, Room, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
 from .calling import Calls, as_result, call, check_callable, check_parallel_calls
@@ -30,7 +30,9 @@ class Map(Op):
 
     Args:
         map_func: The function.
-        num_parallel_calls: Threads that call it; `AUTOTUNE` chooses from measured rates. None: the caller's thread.
+        num_parallel_calls: Threads that call it; `AUTOTUNE` chooses from measured rates. None: the caller's thread. A
+            thread is handed a millisecond's worth of elements at a time: of small ones that cost little this may be
+            more than was asked for, though never more in flight than were delivered so far, or 8,192.
         deterministic: Whether parallel calls keep the order of elements. None leaves it to the options. False is a
             permission: below an operator that reads its input again to resume (a stream's shuffle) the order is kept.
         vectorized: `map_func` gets whole arrays with a leading axis, and returns such.
@@ -77,11 +79,8 @@ class Map(Op):
     def telling_failures(self) -> Op:
         return dataclasses.replace(self, telling=True)
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        if not self.traits.num_parallel_calls:
-            return None
-        calls = "as many calls as pay" if self.num_parallel_calls == AUTOTUNE else f"{self.num_parallel_calls} calls"
-        return Footprint(None, f"what {calls} at a time return, and as much again waiting")
+    def footprint(self, sizes: Sizes) -> Footprint:
+        return of_calls(self.traits.num_parallel_calls, sizes)
 
     def remark(self) -> str:
         return "into the batch's slot" if self.into_slot else ""
@@ -154,6 +153,12 @@ class _VectorizedCall:
             else:
                 failed = Failed(self._context.noted(error, place))
             return Block.of_rows([failed], block.positions, True)
+
+    def until_full(self, block: Block, place: int, room: Room) -> Block:
+        """The whole block: a function of arrays cannot stop half-way."""
+        result = self(block, place)
+        room.add(self._context.arena.unaccounted_bytes(result), result.size)
+        return result
 
     def _columns(self, block: Block) -> Block:
         result = call(self._function, block.as_element())

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from ..block import Block
+import numpy as np
+
+from ..block import Allocate, Block
 from ..cursor import Cursor, Feed, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadType, OverBudget, PenstockError, StateError
-from ..memory.ledger import Lease
 from ..options import AUTOTUNE
+from ..plan.node import Node
 from ..plan.op import Context
-from ..plan.seeds import seeded_by
+from ..plan.traits import SOURCE
+from ..spec import UNKNOWN
 from .calling import call
+from .supply import Hold, Piece, Supply, is_live
 
-__all__ = ["CycleCursor"]
+__all__ = ["WHOLE_TURN", "CycleCursor", "joined", "unnumbered"]
 
-# A turn of at least this many elements is passed on as one block; shorter ones are gathered.
-_WHOLE_TURN = 16
+# A turn of at least this many elements is passed on as it comes; shorter ones are gathered.
+WHOLE_TURN = 16
+# What is gathered is stacked as long as it has no more bytes than this: then a copy costs less than many small parts.
+_SMALL_BYTES = 1 << 16
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
 _MOST_THREADS = 16
@@ -28,13 +35,15 @@ _MOST_THREADS = 16
 class _Slot:
     """A dataset that is being read, and what it takes to open it again."""
 
-    __slots__ = ("ahead", "before", "feed", "lease", "live", "measured", "place")
+    __slots__ = ("ahead", "before", "feed", "hold", "left", "live", "measured", "number")
 
-    def __init__(self, place: int, before: State, lease: Lease, dataset: Any, cursor: Cursor) -> None:
-        self.place = place
+    def __init__(self, number: int, before: State, hold: Hold, node: Node, cursor: Cursor) -> None:
+        self.number = number
         self.before = before
-        self.lease = lease
-        self.live = any(node.op.traits.live for node in dataset.node.walk())
+        self.hold = hold
+        self.live = node.has_any(is_live)
+        #: How many elements are sure to come; UNKNOWN where only reading on can tell.
+        self.left = _sure_size(node)
         self.feed = Feed(cursor)
         self.ahead = False
         self.measured = False
@@ -45,11 +54,11 @@ class _Slot:
         self.ahead = self.measured = True
 
     def state(self) -> State:
-        return [self.place, self.before, int(self.ahead), self.feed.state()]
+        return [self.number, self.before, int(self.ahead), self.feed.state()]
 
     def close(self) -> None:
         self.feed.close()
-        self.lease.release()
+        self.hold.release()
 
 
 class CycleCursor(Cursor):
@@ -77,10 +86,13 @@ class CycleCursor(Cursor):
         self._context = context
         self._function = function
         self._key = key
-        self._block_length = block_length
+        # One dataset at a time has all turns, however long they are.
+        self._block_length = block_length if cycle_length > 1 else 1 << 62
+        self._round_length = cycle_length * self._block_length
         self._num_ahead = num_ahead
-        self._input = context.input()
-        self._place = 0
+        self._supply = Supply(context)
+        # Of elements whose datasets were read at once: their arrays may lie in what was given last.
+        self._spent: list[Hold] = []
         self._ended = False
         self._slots: list[_Slot | None] = [None] * cycle_length
         self._num_open = 0
@@ -88,50 +100,94 @@ class CycleCursor(Cursor):
         self._given = 0
 
     def pull(self, n: int) -> Block | None:
-        rows: list[Any] = []
-        while len(rows) < n:
+        parts: list[Block] = []
+        left = n
+        self._release_spent()
+        while left:
             slot = self._slots[self._turn]
+            if parts and (self._supply.live if slot is None else slot.live):
+                break  # the next may be long in coming, and what is here can be used
             if slot is None:
                 if self._ended and not self._num_open:
                     break
-                failed = self._fill()
-                if failed is not None:
-                    rows.append(failed)
+                block = self._fill(left)
+            else:
+                block = self._rounds(left) if left >= self._round_length and not self._given else None
+                if block is None:
+                    block = self._take(slot, left)
+                if block is None:
+                    self._leave(slot)
+            if block is None:
                 continue
-            if slot.live and rows:
-                break  # the next may be long in coming, and what is here can be used
-            turn = min(n, self._block_length - self._given)
-            if slot.measured and not rows and (turn == n or turn >= _WHOLE_TURN):
-                block = slot.feed.take(1 if slot.live else turn)
-                if block is not None:
-                    self._count(block.size - int(block.has_failures))
-                    return _unnumbered(block)
-                self._leave(slot)
-                continue
-            row = slot.feed.next(self._demand(n - len(rows))) if slot.measured else self._first(slot)
-            if row is Feed.END:
-                self._leave(slot)
-                continue
-            rows.append(row)
-            self._count(int(type(row) is not Failed))
-        return Block.of_rows(rows) if rows else None
+            if block.size >= WHOLE_TURN and not parts:
+                return unnumbered(block)
+            parts.append(block)
+            left -= block.size
+        return joined(parts, self._context.arena.empty) if parts else None
 
-    def _demand(self, left: int) -> int:
+    def _take(self, slot: _Slot, left: int) -> Block | None:
+        """The elements of a turn, or some of them; None if there are no more."""
+        if not slot.measured:
+            block = self._first(slot)
+        elif len(self._slots) == 1 and slot.left > 0:
+            return self._take_of_sure(slot, left)
+        else:
+            turn = min(left, self._block_length - self._given)
+            block = slot.feed.take(1) if slot.live else slot.feed.take(turn, self._demand(left, turn))
+        if block is not None:
+            self._count(block.size - int(block.has_failures))
+        return block
+
+    def _take_of_sure(self, slot: _Slot, left: int) -> Block | None:
+        """Elements of the only dataset at a time, which is left with its last one: small ones end as soon as begun."""
+        block = slot.feed.cursor.pull(min(left, slot.left))
+        if block is not None:
+            slot.left -= block.size
+            if not slot.left:
+                self._leave(slot)
+        return block
+
+    def _demand(self, left: int, turn: int) -> int:
         """How many of the next `left` elements come from the slot whose turn it is, if none ends before."""
-        turn = min(left, self._block_length - self._given)
-        others = (len(self._slots) - 1) * self._block_length
-        rounds, rest = divmod(left - turn, others + self._block_length)
+        if turn == left:
+            return turn
+        others = self._round_length - self._block_length
+        rounds, rest = divmod(left - turn, self._round_length)
         return turn + rounds * self._block_length + max(0, rest - others)
 
-    def _first(self, slot: _Slot) -> Any:
+    def _rounds(self, left: int) -> Block | None:
+        """Some whole rounds at once, where every slot has its part ready; else None, and nothing is taken."""
+        slots = [slot for slot in (*self._slots[self._turn :], *self._slots[: self._turn]) if slot is not None]
+        if len(slots) < len(self._slots) and not self._ended:
+            return None  # an empty slot takes its next dataset first
+        num_rounds = left // (len(slots) * self._block_length)
+        parts: list[Block] = []
+        for slot in slots:
+            if slot.live or not slot.measured:
+                return None
+            part = slot.feed.peek(num_rounds * self._block_length)
+            if part is None or part.has_failures:
+                return None
+            num_rounds = min(num_rounds, part.size // self._block_length)
+            if not num_rounds:
+                return None
+            parts.append(part)
+        taken = num_rounds * self._block_length
+        for slot in slots:
+            slot.feed.skip(taken)
+        parts = [part if part.size == taken else part[:taken] for part in parts]
+        return _interleaved(parts, self._block_length, self._context.arena.empty)
+
+    def _first(self, slot: _Slot) -> Block | None:
         """The first element of a dataset; if it took long, a thread reads on."""
         start = perf_counter_ns()
-        row = slot.feed.next()
+        block = slot.feed.take(1)
         slot.measured = True
+        slot.left = UNKNOWN
         slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS
-        if slow and row is not Feed.END and sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS:
+        if slow and block is not None and sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS:
             slot.read_ahead(self._context)
-        return row
+        return block
 
     def _count(self, num_elements: int) -> None:
         self._given += num_elements
@@ -148,52 +204,70 @@ class CycleCursor(Cursor):
         slot.close()
         self._next_turn()
 
-    def _fill(self) -> Failed | None:
-        """Opens the next dataset in the slot whose turn it is; moves on if there is none."""
+    def _fill(self, at_once: int) -> Block | None:
+        """Opens the next dataset in the slot whose turn it is; moves on if there is none.
+
+        Gives a failure instead, or the whole dataset if it is the only one at a time and has few elements: small ones
+        are read in less time than it takes to open them.
+        """
         if self._ended:
             self._next_turn()
             return None
-        before = self._input.state()
-        block = self._input.pull(1)
-        if block is None:
+        piece = self._supply.next()
+        if piece is None:
             self._ended = True
             return None
-        place, self._place = self._place, self._place + 1
-        try:
-            slot = self._open(block, place, before)
-        except OverBudget:
-            raise  # no fault of the element's, which must not be dropped as if it were
-        except PenstockError as error:
-            return Failed(self._context.located(error))
-        except Exception as error:
-            return Failed(self._context.noted(error, place))
-        if isinstance(slot, Failed):
-            return slot
-        self._put(self._turn, slot, ahead=self._turn < self._num_ahead)
-        return None
+        dataset = self._dataset_of(piece)
+        if type(dataset) is not Failed:
+            block = self._context.read_dataset(dataset, at_once) if len(self._slots) == 1 else None
+            if block is not None:
+                self._spent.append(piece.hold)
+                return block
+            dataset = self._enter(self._turn, dataset, piece, ahead=self._turn < self._num_ahead)
+        if type(dataset) is not Failed:
+            return None
+        piece.hold.release()
+        return Block.of_rows([dataset], has_failures=True)
 
-    def _put(self, index: int, slot: _Slot, ahead: bool) -> None:
-        self._slots[index] = slot
-        self._num_open += 1
-        slot.measured = self._num_ahead != AUTOTUNE
-        if ahead:
-            slot.read_ahead(self._context)
-
-    def _open(self, block: Block, place: int, before: State) -> _Slot | Failed:
-        (row,) = block.rows()
-        if type(row) is Failed:
-            return row
-        # The dataset may keep the element that it was made of for as long as it is read.
-        lease = self._context.share.acquire(self._context.arena.unaccounted_bytes(block))
+    def _dataset_of(self, piece: Piece) -> Any:
+        """What the function makes of an element: a dataset, or a failure."""
+        if type(piece.row) is Failed:
+            return piece.row
         try:
-            dataset = call(self._function, row)
+            dataset = call(self._function, piece.row)
             if not is_dataset(dataset):
                 raise BadType(f"map_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-            dataset = type(dataset)(seeded_by(dataset.node, self._key, place))
-            return _Slot(place, before, lease, dataset, self._context.open_dataset(dataset))
-        except BaseException:
-            lease.release()
-            raise
+            return dataset
+        except Exception as error:
+            return self._failed(error, piece)
+
+    def _enter(self, index: int, dataset: Any, piece: Piece, ahead: bool) -> Failed | None:
+        """Opens a dataset in a slot; a failure if that cannot be."""
+        try:
+            cursor = self._context.open_dataset(dataset, self._key, piece.number)
+        except Exception as error:
+            return self._failed(error, piece)
+        # The dataset may keep the element that it was made of for as long as it is read.
+        slot = _Slot(piece.number, piece.before, piece.hold, dataset.node, cursor)
+        slot.measured = self._num_ahead != AUTOTUNE
+        self._slots[index] = slot
+        self._num_open += 1
+        if ahead:
+            slot.read_ahead(self._context)
+        return None
+
+    def _failed(self, error: Exception, piece: Piece) -> Failed:
+        if isinstance(error, OverBudget):
+            piece.hold.release()
+            raise error  # no fault of the element's, which must not be dropped as if it were
+        if isinstance(error, PenstockError):
+            return Failed(self._context.located(error))
+        return Failed(self._context.noted(error, piece.number))
+
+    def _release_spent(self) -> None:
+        for hold in self._spent:
+            hold.release()
+        self._spent.clear()
 
     def skip(self, n: int) -> int:
         if len(self._slots) > 1:
@@ -202,11 +276,11 @@ class CycleCursor(Cursor):
         while skipped < n:
             slot = self._slots[0]
             if slot is not None:
-                step = slot.feed.skip(n - skipped)
-                skipped += step
+                slot.left = UNKNOWN
+                skipped += slot.feed.skip(n - skipped)
                 if skipped < n:
                     self._leave(slot)
-            elif self._fill() is not None:
+            elif self._fill(at_once=0) is not None:
                 skipped += 1
             elif self._ended:
                 break
@@ -214,29 +288,26 @@ class CycleCursor(Cursor):
 
     def state(self) -> State:
         slots = [None if slot is None else slot.state() for slot in self._slots]
-        return [self._turn, self._given, self._place, int(self._ended), self._input.state(), slots]
+        return [self._turn, self._given, self._supply.number, int(self._ended), self._supply.state(), slots]
 
     def restore(self, state: State) -> None:
-        self._turn, self._given, self._place, ended, below, slots = expect_list(state, 6)
+        self._turn, self._given, number, ended, below, slots = expect_list(state, 6)
         self._ended = bool(ended)
         self._slots = [None] * len(slots)
         for i, saved in enumerate(slots):
             if saved is not None:
                 self._reopen(i, *expect_list(saved, 4))
-        self._input.restore(below)
+        self._supply.restore(below, number)
 
-    def _reopen(self, index: int, place: int, before: State, ahead: int, below: State) -> None:
+    def _reopen(self, index: int, number: int, before: State, ahead: int, below: State) -> None:
         """Makes a dataset again that was being read, and moves to where that was."""
-        input = self._context.input()
-        try:
-            input.restore(before)
-            block = input.pull(1)
-        finally:
-            input.close()
-        slot = None if block is None else self._open(block, place, before)
-        if not isinstance(slot, _Slot):
-            raise StateError(f"input element {place}, of which a dataset was being read, is no longer there")
-        self._put(index, slot, bool(ahead))
+        piece = self._supply.again(number, before)
+        dataset = self._dataset_of(piece)
+        failed = dataset if type(dataset) is Failed else self._enter(index, dataset, piece, bool(ahead))
+        slot = self._slots[index]
+        if failed is not None or slot is None:
+            raise StateError(f"input element {number}, of which a dataset was being read, is no longer there")
+        slot.left = UNKNOWN
         slot.feed.restore(below)
 
     def close(self) -> None:
@@ -245,11 +316,79 @@ class CycleCursor(Cursor):
                 slot.close()
         self._slots, self._num_open = [None] * len(self._slots), 0
         self._ended = True
-        self._input.close()
+        self._release_spent()
+        self._supply.close()
 
 
-def _unnumbered(block: Block) -> Block:
+def _sure_size(node: Node) -> int:
+    """How many elements a plan gives, where that is as sure as for a source and batches of it."""
+    source = node
+    while source.op.traits.collates:
+        source = source.input
+    return node.spec.cardinality if source.op.traits is SOURCE else UNKNOWN
+
+
+def unnumbered(block: Block) -> Block:
     """Without positions: those count the elements of one inner dataset."""
     if block.positions is not None:
         block.positions = None
     return block
+
+
+def joined(parts: list[Block], allocate: Allocate) -> Block:
+    """Parts as one block, stacked where they are small and alike."""
+    if len(parts) == 1:
+        return unnumbered(parts[0])
+    if _are_alike(parts):
+        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
+        columns = [_stacked_column(leaves, allocate) for leaves in by_leaf]
+        if all(column is not None for column in columns):
+            return Block.of_columns(parts[0].structure, columns, len(columns[0]))  # type: ignore[arg-type]
+    return Block.of_rows([row for part in parts for row in part.rows()])
+
+
+def _stacked_column(leaves: tuple[np.ndarray, ...], allocate: Allocate) -> np.ndarray | None:
+    """One leaf of all parts; None where it is large, or differs in shape or dtype."""
+    first = leaves[0]
+    dtype, each = first.dtype, first.shape[1:]
+    count = 0
+    for leaf in leaves:
+        if leaf.dtype != dtype or leaf.shape[1:] != each:
+            return None
+        count += len(leaf)
+    if count * dtype.itemsize * math.prod(each) > _SMALL_BYTES:
+        return None
+    out = np.empty((count, *each), dtype) if dtype.hasobject else allocate((count, *each), dtype)
+    return np.concatenate(leaves, out=out)
+
+
+def _are_alike(parts: list[Block]) -> bool:
+    """Whether all are columns of one structure."""
+    structure = parts[0].structure
+    return all(part.columns is not None and part.structure.same_layout(structure) for part in parts)
+
+
+def _interleaved(parts: list[Block], block_length: int, allocate: Allocate) -> Block:
+    """Parts of equal size as one block: `block_length` elements of each in turn."""
+    if _are_alike(parts):
+        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
+        columns = [_interleaved_column(leaves, block_length, allocate) for leaves in by_leaf]
+        if all(column is not None for column in columns):
+            return Block.of_columns(parts[0].structure, columns, len(parts) * parts[0].size)  # type: ignore[arg-type]
+    by_part = [part.rows() for part in parts]
+    starts = range(0, parts[0].size, block_length)
+    rows = [row for start in starts for part in by_part for row in part[start : start + block_length]]
+    return Block.of_rows(rows, has_failures=False)
+
+
+def _interleaved_column(leaves: tuple[np.ndarray, ...], block_length: int, allocate: Allocate) -> np.ndarray | None:
+    """One leaf of all parts; None where it differs in shape or dtype."""
+    first = leaves[0]
+    if any(leaf.shape != first.shape or leaf.dtype != first.dtype for leaf in leaves):
+        return None
+    each = first.shape[1:]
+    out = (np.empty if first.dtype.hasobject else allocate)((len(leaves) * len(first), *each), first.dtype)
+    turns = out.reshape(-1, len(leaves), block_length, *each)
+    for i, leaf in enumerate(leaves):
+        turns[:, i] = leaf.reshape(-1, block_length, *each)
+    return out

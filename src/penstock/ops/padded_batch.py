@@ -8,8 +8,9 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor
-from ..plan.op import Context, Footprint, Op, argument
-from ..spec import Spec, element_bytes
+from ..plan.footprint import ElementSize, Footprint, Sizes, times
+from ..plan.op import Context, Op, argument
+from ..spec import UNSEEN, Spec
 from .batching import batched_cardinality
 from .collating import CollatingCursor
 from .padding import Padder
@@ -57,9 +58,16 @@ class PaddedBatch(Op):
     def _padder(self) -> Padder:
         return Padder(self.padded_shapes, self.padding_values)
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        batch = self._padder().spec(inputs[0].element, self.batch_size)
-        return Footprint(element_bytes(batch), f"{self.batch_size:,} padded elements in one batch")
+    def output_size(self, inputs: list[ElementSize]) -> ElementSize:
+        return inputs[0].stacked(self.batch_size)
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        each = times(self.batch_size, sizes.input)
+        known = None if sizes.specs[0] is UNSEEN else self._padder().spec(sizes.specs[0], self.batch_size)
+        padded = None if known is None else ElementSize.of_spec(known)
+        out = times(self.batch_size, sizes.input, slots=True) if padded is None else padded.slots(1)
+        held = None if each is None or out is None else each + out
+        return Footprint(held, f"{self.batch_size:,} elements, and as many padded in one batch", held)
 
     def open(self, context: Context) -> Cursor:
         padder, allocate = self._padder(), context.arena.empty

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ..block import Block
 from ..element import Failed
 from ..errors import PenstockError
 from ..plan.op import Context
@@ -22,13 +25,31 @@ class Predicate:
         self._function = function
         self._context = context
 
+    def answers(self, block: Block, place: int) -> list[bool | Failed]:
+        """What the predicate says of each element: in one loop as far as nothing fails."""
+        rows = block.rows()
+        answers: list[bool | Failed] = []
+        if not block.has_failures:
+            function, append = self._function, answers.append
+            try:
+                for row in rows:
+                    value = function(*row) if type(row) is tuple else function(row)
+                    append(bool(value) if type(value) is np.bool_ else truth(value, "predicate"))
+            except Exception as error:
+                append(self._failed(error, place + len(answers)))
+        answers += [self.answer(rows[i], place + i) for i in range(len(answers), len(rows))]
+        return answers
+
     def answer(self, row: Any, place: int) -> bool | Failed:
         """What the predicate says of an element, or why it cannot; a failed element is its own answer."""
         if type(row) is Failed:
             return row
         try:
             return truth(call(self._function, row), "predicate")
-        except PenstockError as error:
-            return Failed(self._context.located(error))
         except Exception as error:
-            return Failed(self._context.noted(error, place))
+            return self._failed(error, place)
+
+    def _failed(self, error: Exception, place: int) -> Failed:
+        if isinstance(error, PenstockError):
+            return Failed(self._context.located(error))
+        return Failed(self._context.noted(error, place))

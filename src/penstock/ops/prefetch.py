@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from ..cursor import Cursor
 from ..errors import BadArgument
 from ..options import AUTOTUNE
-from ..plan.op import Context, Footprint, Op, argument
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.op import Context, Op, argument
 from ..plan.traits import Traits
-from ..spec import Spec, element_bytes
+from ..spec import Spec
 
 __all__ = ["Prefetch"]
 
@@ -18,6 +19,9 @@ __all__ = ["Prefetch"]
 @dataclasses.dataclass(frozen=True)
 class Prefetch(Op):
     """Lets a thread make up to `buffer_size` elements ready while the caller is busy with others.
+
+    Elements that are quicker to make than to hand from thread to thread, which is found out by measuring, are made when
+    they are asked for.
 
     Args:
         buffer_size: Elements (batches, after `batch`) to make ready. `AUTOTUNE` or None: begins with two, and more
@@ -51,13 +55,13 @@ class Prefetch(Op):
     def is_noop(self, spec: Spec) -> bool:
         return self.buffer_size == 0
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+    def footprint(self, sizes: Sizes) -> Footprint | None:
         if not self.buffer_size:
             return None
-        each = element_bytes(inputs[0].element)
+        each = times(1, sizes.input)
         held = None if each is None or self.buffer_size == AUTOTUNE else each * self.buffer_size
         count = "a chosen number of" if self.buffer_size == AUTOTUNE else f"{self.buffer_size:,}"
-        return Footprint(held, f"{count} elements made ready")
+        return Footprint(held, f"{count} elements made ready, one at least", each)
 
     def open(self, context: Context) -> Cursor:
         return context.input()

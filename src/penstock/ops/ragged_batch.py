@@ -12,8 +12,9 @@ from ..block import Block, concat_blocks
 from ..cursor import Cursor
 from ..element import Structure, shape_of
 from ..errors import BadArgument, BadType
-from ..plan.op import Context, Footprint, Op, argument
-from ..spec import UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, element_bytes, map_specs, spec_leaves
+from ..plan.footprint import ElementSize, Footprint, Sizes, times
+from ..plan.op import Context, Op, argument
+from ..spec import UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, map_specs, spec_leaves
 from .batching import batched_cardinality
 from .collating import CollatingCursor
 from .stacking import batched_spec, ragged_of, ragged_rank, stack
@@ -65,10 +66,14 @@ class RaggedBatch(Op):
         element = map_specs(lambda leaf: _batched(leaf, size), spec.element)
         return Spec(element, batched_cardinality(spec.cardinality, self.batch_size, self.drop_remainder))
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        each = element_bytes(inputs[0].element)
-        held = None if each is None else each * self.batch_size
-        return Footprint(held, f"{self.batch_size:,} elements in one batch")
+    def output_size(self, inputs: list[ElementSize]) -> ElementSize:
+        return ElementSize((sum(inputs[0].leaves) * self.batch_size + 8 * (self.batch_size + 1),), exact=False)
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        each, out = times(self.batch_size, sizes.input), times(self.batch_size, sizes.input, slots=True)
+        splits = 16 * (self.batch_size + 1)
+        held = None if each is None or out is None else each + out + splits
+        return Footprint(held, f"{self.batch_size:,} elements, and as many in one batch", held)
 
     def open(self, context: Context) -> Cursor:
         known = context.node.input.spec.element

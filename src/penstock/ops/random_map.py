@@ -13,6 +13,7 @@ from numpy.random import Generator, Philox, SeedSequence
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from ..order import draw_seed, hash64
+from ..plan.footprint import Footprint, Sizes, of_calls
 from ..plan.op import Context, ElementFunction, Op, argument
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
@@ -75,6 +76,9 @@ class RandomMap(Op):
             deterministic=self.deterministic,
             tells_failures=self.telling,
         )
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        return of_calls(self.traits.num_parallel_calls, sizes)
 
     def telling_failures(self) -> Op:
         return dataclasses.replace(self, telling=True)

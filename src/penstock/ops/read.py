@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from ..cursor import Cursor
 from ..indexed import IndexCursor
+from ..memory.ledger import format_bytes
 from ..order import Order, RangeOrder
-from ..plan.op import BlockKind, Context, Footprint, Op, OrderOf
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.op import BlockKind, Context, Op, OrderOf
 from ..plan.traits import SOURCE, Traits
 from ..spec import INFINITE, Spec
 
@@ -36,6 +38,10 @@ class Read(Op):
     def of(cls, source: Op) -> Read:
         """A source as a Read; one that is a Read already stays so."""
         return source if isinstance(source, Read) else cls(source)
+
+    @property
+    def absorbed(self) -> tuple[Op, ...]:
+        return (self.source, *self.orders)
 
     def _spec_after(self, count: int) -> Spec:
         spec = self.source.spec([])
@@ -98,15 +104,27 @@ class Read(Op):
         kind = self.source.block_kind()
         return "gather" if kind == "view" and not self.is_contiguous else kind
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
+    @property
+    def gives_views(self) -> bool:
+        return self.source.gives_views and self.is_contiguous
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
         upper = self.numbering(0)
-        held = self.order(0).held_bytes + (0 if upper is None else upper.held_bytes)
-        return Footprint(held, "8 bytes for each slot of a shuffle window" if held else "indices are computed")
+        order = self.order(0).held_bytes + (0 if upper is None else upper.held_bytes)
+        names = ", ".join(op.describe() for op in self.orders)
+        on_indices = f"{names or 'in order'}: on indices, {format_bytes(order)}"
+        if self.gives_views:
+            return Footprint(order, f"{on_indices}; elements are views of your arrays", order)
+        one = times(1, sizes.output, slots=True)
+        floor = None if one is None else order + one
+        return Footprint(floor, f"{on_indices}; and one element on its way", floor)
 
     def open(self, context: Context) -> Cursor:
         order, numbering = self.order(context.epoch), self.numbering(context.epoch)
         held = order.held_bytes + (0 if numbering is None else numbering.held_bytes)
-        return IndexCursor(self.source.reader(context), order, numbering, context.share.acquire(held))
+        # Who makes a batch of each block gets what it asks for, or the batch could not be made at all.
+        fitting = None if context.takes_whole_blocks or self.gives_views else context.transit.fitting
+        return IndexCursor(self.source.reader(context), order, numbering, context.share.acquire(held), fitting)
 
     def describe(self) -> str:
         orders = "".join(f".{op.describe()}" for op in self.orders)

@@ -12,7 +12,8 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
 from ..errors import BadArgument, PlanError, SpecMismatch
-from ..plan.op import Context, Footprint, Op, argument
+from ..plan.footprint import ElementSize, Footprint, Sizes
+from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, map_specs, spec_leaves, structure_of_spec
 from .batches import Batches, Piece
 from .stacking import batched_spec, join, leading_dimension, unbatched_spec
@@ -64,8 +65,14 @@ class Rebatch(Op):
         divides = before is not None and before % sizes[0] == 0
         return sizes[0] if self.drop_remainder or divides else None
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        return Footprint(None, f"the batches that {max(self.sizes):,} rows span")
+    def output_size(self, inputs: list[ElementSize]) -> ElementSize:
+        return inputs[0].stacked(max(self.sizes))  # of batches with one row, at worst
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        row, known = sizes.input, leading_dimension(sizes.specs[0])
+        batches = None if row is None or not known else (max(self.sizes) + 2 * known - 2) // known
+        held = None if batches is None or row is None else batches * row.nbytes + row.slots(batches)
+        return Footprint(held, f"the batches that {max(self.sizes):,} rows span, and those rows", held)
 
     def open(self, context: Context) -> Cursor:
         return _RebatchCursor(context, self.sizes, self.drop_remainder)

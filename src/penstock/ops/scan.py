@@ -12,7 +12,8 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Structure, detach, dtype_of, is_dataset, nbytes_of, normalize, read_only
 from ..errors import BadType, PenstockError, SpecMismatch
-from ..plan.op import Context, Footprint, Op, show
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.op import Context, Op, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec, describe, spec_of
 from .calling import check_callable
@@ -61,8 +62,10 @@ class Scan(Op):
     def traits(self) -> Traits:
         return Traits(one_to_one=True)
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        return Footprint(nbytes_of(self._initial), "one state, as large as the initial one")
+    def footprint(self, sizes: Sizes) -> Footprint:
+        state, one = nbytes_of(self._initial), times(1, sizes.output)
+        held = None if one is None else 2 * state + one
+        return Footprint(held, "one state, the next one, and one element on its way", held)
 
     def open(self, context: Context) -> Cursor:
         return _ScanCursor(context, self._initial, self.scan_func)
@@ -72,7 +75,17 @@ class Scan(Op):
 
 
 class _ScanCursor(UnaryCursor):
-    __slots__ = ("_context", "_dtypes", "_function", "_held_bytes", "_packed", "_place", "_structure", "_value")
+    __slots__ = (
+        "_context",
+        "_dtypes",
+        "_function",
+        "_held_bytes",
+        "_packed",
+        "_place",
+        "_structure",
+        "_transit",
+        "_value",
+    )
 
     def __init__(self, context: Context, initial: Any, function: Callable[[Any, Any], Any]) -> None:
         super().__init__(context.input())
@@ -81,6 +94,7 @@ class _ScanCursor(UnaryCursor):
         self._structure = Structure.of(initial)
         self._dtypes = [dtype_of(leaf) for leaf in self._structure.flatten(initial)]
         self._place = 0
+        self._transit = context.transit
         self._held_bytes = 0
         self._keep(initial)
 
@@ -96,10 +110,11 @@ class _ScanCursor(UnaryCursor):
         self._packed: list[Any] | None = None
 
     def pull(self, n: int) -> Block | None:
-        block = self.input.pull(n)
+        block = self.input.pull(self._transit.begin(n))
         if block is None:
             return None
         rows = [row if type(row) is Failed else self._step(row, self._place + i) for i, row in enumerate(block.rows())]
+        self._transit.add(sum(map(nbytes_of, rows)), len(rows))
         self._place += block.size
         return Block.of_rows(rows)
 

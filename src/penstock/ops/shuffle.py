@@ -5,21 +5,26 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import detach, nbytes_of
-from ..errors import BadArgument, OverBudget
-from ..memory.ledger import format_bytes
-from ..order import PermutationOrder, RangeOrder, WindowOrder, WindowShuffler, draw_seed, hash64
-from ..plan.op import Context, Footprint, Op, OrderOf, argument
+from ..errors import BadArgument, StateError
+from ..memory.transit import Transit
+from ..order import PermutationOrder, WindowOrder, draw_seed, hash64
+from ..plan.footprint import Footprint, Sizes
+from ..plan.op import Context, Op, OrderOf, argument
 from ..plan.traits import Traits
-from ..spec import INFINITE, UNKNOWN, Spec, element_bytes
+from ..spec import INFINITE, UNKNOWN, Spec
+from .draws import Draws
+from .waiting import Waiting, held_bytes, least_memory_needed, memory_needed
 
 __all__ = ["Shuffle"]
+
+# Elements are read in blocks of at most so much: it is a while before the last of them has come into the buffer.
+_BLOCK_BYTES = 1 << 20
+_BLOCK_ELEMENTS = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +40,8 @@ class Shuffle(Op):
         seed: The same seed gives the same orders. None: other orders in each dataset.
         reshuffle_each_iteration: Whether each iteration has another order. True unless given.
 
-    Memory: over a source with random access 8 × buffer_size bytes, 0 for the whole; else buffer_size elements.
+    Memory: over a source with random access 8 × buffer_size bytes, 0 for the whole; else buffer_size elements, of which
+    those that outgrow the budget wait on disk.
     State: integers, and a position of its input from which what the buffer holds is read again.
 
     >>> import penstock as ps
@@ -88,12 +94,12 @@ class Shuffle(Op):
         size = self.buffer_size
         return lambda epoch: WindowOrder(inner(epoch), size, self._key(epoch))
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        (spec,) = inputs
-        count = spec.cardinality if self._whole(spec.cardinality) else self.buffer_size
-        each = element_bytes(spec.element)
-        held = None if each is None or count is None or count < 0 else each * count
-        return Footprint(held, f"{'all' if count is None or count < 0 else f'{count:,}'} elements in the buffer")
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        count = sizes.count if self._whole(sizes.count) else self.buffer_size
+        held = None if count is None or count < 0 else memory_needed(count, sizes.input)
+        text = "all" if count is None or count < 0 else f"{count:,}"
+        floor = None if sizes.input is None else least_memory_needed(max(0, count or 0), sizes.input)
+        return Footprint(held, f"{text} elements in the buffer, the rest on disk", floor, spills=True)
 
     def open(self, context: Context) -> Cursor:
         whole = self._whole(context.node.input.spec.cardinality)
@@ -101,7 +107,7 @@ class Shuffle(Op):
 
 
 class _ShuffleCursor(Cursor):
-    """Shuffles a stream: numbers are shuffled as an order would, elements wait under their number.
+    """Shuffles a stream: numbers are drawn as in an order (`Draws`), elements wait under their number (`Waiting`).
 
     To resume, what waits in the buffer must be read again. The cursor remembers positions of its input (anchors) from
     time to time, and drops those older than all that waits: about n·ln n elements are read again, not all.
@@ -109,129 +115,93 @@ class _ShuffleCursor(Cursor):
 
     def __init__(self, context: Context, buffer_size: int | None, key: int) -> None:
         self._input = context.input()
-        self._share = context.share
         self._buffer_size = buffer_size
-        self._key = key
-        self._waiting: dict[int, tuple[Any, int]] = {}
+        self._draws = Draws(buffer_size, key, most_ahead=max(64, context.share.budget_bytes // 128))
+        self._waiting = Waiting(context.share, context.spill, context.arena, self._draws)
+        self._transit = Transit(context.share, None)
         self._read = 0
-        self._drawn = 0
-        self._ended = False
-        self._window = None if buffer_size is None else WindowShuffler(buffer_size, key)
-        self._permutation: np.ndarray | None = None
+        self._had_failures = False
+        self._block_bytes = min(_BLOCK_BYTES, context.share.budget_bytes // 16)
+        self._each = self._block_bytes
         self._anchors: deque[tuple[int, State]] = deque([(0, self._input.state())])
 
     def pull(self, n: int) -> Block | None:
-        numbers = self._draw(n)
-        if not numbers.size:
+        n = self._transit.begin(n)
+        while wanted := self._draws.wanted(n, self._read):
+            self._fill(wanted)
+        rows, nbytes = self._waiting.draw(n)
+        if not rows:
             return None
-        rows = []
-        for number in numbers.tolist():
-            row, nbytes = self._waiting.pop(number)
-            self._share.discharge(nbytes)
-            rows.append(row)
-        return Block.of_rows(rows)
-
-    def _draw(self, n: int) -> np.ndarray:
-        if self._window is None:
-            while not self._ended:
-                self._fill(1024)
-            numbers = self._permuted()[self._drawn : self._drawn + n]
-        else:
-            while wanted := self._window.wanted(n):
-                before = self._read
-                self._fill(wanted)
-                self._window.feed(np.arange(before, self._read, dtype=np.int64))
-                if self._ended:
-                    self._window.drain()
-            numbers = self._window.draw(n)
-        self._drawn += numbers.size
-        return numbers
-
-    def _permuted(self) -> np.ndarray:
-        if self._permutation is None:
-            index = PermutationOrder(RangeOrder(self._read), self._key).slice(0, self._read)
-            self._permutation = np.empty(0, np.int64) if isinstance(index, slice) else index
-        return self._permutation
+        self._transit.add(nbytes)
+        return Block.of_rows(rows, None, None if self._had_failures else False)
 
     def _fill(self, wanted: int) -> None:
         """Brings some of the wanted elements into the buffer."""
-        if self._window is not None and self._read - self._anchors[-1][0] >= (self._buffer_size or 1):
+        if self._buffer_size is not None and self._read - self._anchors[-1][0] >= self._buffer_size:
             self._drop_anchor()
-        block = self._input.pull(min(wanted, 256))
+        block = self._input.pull(self._at_a_time(wanted))
         if block is None:
-            self._ended = True
-            return
-        for row in block.rows():
-            self._keep(self._read, row)
-            self._read += 1
+            self._waiting.end(self._read)
+        else:
+            self._keep(block)
 
-    def _keep(self, number: int, row: Any) -> None:
-        nbytes = nbytes_of(row)
-        try:
-            self._share.charge(nbytes)
-        except OverBudget as error:
-            raise self._too_large(error) from None
-        self._waiting[number] = (detach(row), nbytes)
+    def _at_a_time(self, wanted: int) -> int:
+        """How many elements to pull: what a block holds beyond what the buffer took so far counts twice."""
+        return max(1, min(wanted, _BLOCK_ELEMENTS, self._block_bytes // self._each))
 
-    def _too_large(self, error: OverBudget) -> OverBudget:
-        """The refusal with what the whole buffer will need, if elements go on as they were."""
-        held = self._share.charged_bytes
-        each = held // max(1, len(self._waiting))
-        if self._buffer_size is None or not held:
-            return error
-        return OverBudget(
-            f"{error}; a buffer of {self._buffer_size:,} elements of {format_bytes(each)} needs about "
-            f"{format_bytes(self._buffer_size * each)}"
-        )
+    def _keep(self, block: Block) -> None:
+        rows = block.rows()
+        # Numbers come by the million, and are all of one size.
+        sizes = [held_bytes(rows[0])] * block.size if _are_numbers(block) else list(map(held_bytes, rows))
+        self._waiting.keep(self._read, rows, sizes)
+        self._had_failures = self._had_failures or block.has_failures
+        self._read += block.size
+        self._each = max(1, sizes[-1])
 
     def _drop_anchor(self) -> None:
         self._anchors.append((self._read, self._input.state()))
-        oldest = min(self._waiting, default=self._read)
+        oldest = self._waiting.oldest(self._read)
         while len(self._anchors) > 1 and self._anchors[1][0] <= oldest:
             self._anchors.popleft()
 
     def state(self) -> State:
         number, below = self._anchors[0]
-        return [self._drawn, self._read, int(self._ended), number, below]
+        return [self._draws.drawn, self._read, int(self._draws.length is not None), number, below]
 
     def restore(self, state: State) -> None:
         drawn, read, ended, anchor, below = expect_list(state, 5)
         self._input.restore(below)
         self._anchors = deque([(anchor, below)])
-        self._drawn, self._ended = drawn, bool(ended)
+        if ended:
+            self._draws.end(read)
+        self._draws.move_to(drawn)
+        waiting = self._draws.waiting(read)
+        self._read = anchor
+        if waiting.size:
+            # Those that follow each other are read together.
+            (last,) = np.nonzero(np.diff(waiting) != 1)
+            firsts, lasts = waiting[np.append(0, last + 1)], waiting[np.append(last, waiting.size - 1)]
+            for start, stop in zip(firsts, lasts + 1, strict=True):
+                self._read_again(int(start), int(stop))
+        self._input.skip(read - self._read)
         self._read = read
-        wanted = self._replayed()
-        place = anchor
-        for number in np.sort(wanted).tolist():
-            self._input.skip(number - place)
-            block = self._input.pull(1)
-            assert block is not None, "the input is shorter than it was when the position was saved"
-            self._keep(number, block.rows()[0])
-            place = number + 1
-        self._input.skip(read - place)
 
-    def _replayed(self) -> np.ndarray:
-        """The numbers that wait after the draws so far."""
-        if self._window is None:
-            if not self._ended:
-                return np.arange(self._read, dtype=np.int64)
-            return self._permuted()[self._drawn :]
-        window = self._window
-        done = 0
-        while done < self._read:
-            step = min(65_536, self._read - done)
-            window.feed(np.arange(done, done + step, dtype=np.int64))
-            done += step
-            while window.drawn < self._drawn and window.draw(min(65_536, self._drawn - window.drawn)).size:
-                pass
-        if self._ended:
-            window.drain()
-            while window.drawn < self._drawn:
-                window.draw(min(65_536, self._drawn - window.drawn))
-        return window.held()
+    def _read_again(self, start: int, stop: int) -> None:
+        self._input.skip(start - self._read)
+        self._read = start
+        while self._read < stop:
+            block = self._input.pull(self._at_a_time(stop - self._read))
+            if block is None:
+                raise StateError(f"the input ends at element {self._read}, and had {stop} when the position was saved")
+            self._keep(block)
 
     def close(self) -> None:
-        for _, nbytes in self._waiting.values():
-            self._share.discharge(nbytes)
-        self._waiting.clear()
+        self._waiting.close()
+        self._transit.close()
         self._input.close()
+
+
+def _are_numbers(block: Block) -> bool:
+    """Whether all elements are single numbers, which are of one size and pin nothing."""
+    columns = block.columns
+    return columns is not None and block.structure.is_leaf and columns[0].ndim == 1 and not columns[0].dtype.hasobject

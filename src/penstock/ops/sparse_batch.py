@@ -11,9 +11,10 @@ import numpy as np
 
 from ..block import Allocate, Block
 from ..cursor import Cursor, Feed, FeedCursor
-from ..element import Failed, Sparse, shape_of
+from ..element import Failed, Sparse, nbytes_of, shape_of
 from ..errors import BadType, PlanError, SpecMismatch
-from ..plan.op import Context, Footprint, Op, argument
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.op import Context, Op, argument
 from ..spec import (
     UNSEEN,
     DatasetSpec,
@@ -23,7 +24,6 @@ from ..spec import (
     Spec,
     TensorSpec,
     describe,
-    element_bytes,
     spec_of,
 )
 from .batching import batched_cardinality
@@ -71,13 +71,13 @@ class SparseBatch(Op):
             _check(self.row_shape, leaf.shape)
         return Spec(SparseSpec((None, *self.row_shape), leaf.dtype), cardinality)
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        (spec,) = inputs
-        each = element_bytes(spec.element)
-        if each is not None:
-            each += math.prod(spec.element.shape) * 8 * (len(spec.element.shape) + 1)
-        held = None if each is None else each * self.batch_size
-        return Footprint(held, f"{self.batch_size:,} elements and the indices of their values in one batch")
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        held = times(self.batch_size, sizes.input)
+        if held is not None and isinstance(sizes.specs[0], TensorSpec) and sizes.specs[0].shape is not None:
+            # At worst every value is there, with an index for each dimension and the element's own.
+            shape = sizes.specs[0].shape
+            held += held + self.batch_size * math.prod(n or 0 for n in shape) * 8 * (len(shape) + 1)
+        return Footprint(held, f"{self.batch_size:,} elements and the indices of their values in one batch", held)
 
     def open(self, context: Context) -> Cursor:
         return _SparseBatchCursor(context, self.batch_size, self.row_shape)
@@ -95,13 +95,14 @@ def _check(row_shape: Shape, shape: Shape) -> None:
 class _SparseBatchCursor(FeedCursor):
     """Unlike other batches, an element that does not fit ends the batch at once: the next begins behind it."""
 
-    __slots__ = ("_context", "_row_shape", "_size")
+    __slots__ = ("_context", "_lease", "_row_shape", "_size")
 
     def __init__(self, context: Context, size: int, row_shape: Shape) -> None:
         super().__init__(context.input())
         self._context = context
         self._size = size
         self._row_shape = row_shape
+        self._lease = context.share.acquire(0)
 
     def pull(self, n: int) -> Block | None:
         batches: list[Any] = []
@@ -114,6 +115,7 @@ class _SparseBatchCursor(FeedCursor):
 
     def _take(self) -> list[Any] | Failed:
         rows: list[Any] = []
+        self._lease.settle(0)
         while len(rows) < self._size:
             row = self.feed.next(self._size - len(rows))
             if row is Feed.END:
@@ -125,6 +127,8 @@ class _SparseBatchCursor(FeedCursor):
             except PlanError as error:
                 return Failed(self._context.located(error))
             rows.append(row)
+            # While it waits for the rest of its batch it is ours: its maker will be asked again.
+            self._lease.settle(self._lease.nbytes + nbytes_of(row), single=True)
         return rows
 
     def _admit(self, row: Any) -> None:
@@ -143,6 +147,10 @@ class _SparseBatchCursor(FeedCursor):
             if not self._take():
                 return skipped
         return n
+
+    def close(self) -> None:
+        self._lease.release()
+        super().close()
 
 
 def _sparse_of(rows: list[Any], row_shape: Shape, allocate: Allocate) -> Sparse:

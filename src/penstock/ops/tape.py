@@ -40,13 +40,34 @@ class Tape:
         #: The number of the element that is read next.
         self.number = 0
 
+    def _most(self, demand: int) -> int:
+        """How many elements may be read at once, of those that are sure to be read."""
+        return max(1, min(demand, _BLOCK_ELEMENTS, _BLOCK_BYTES // max(1, self._each)))
+
+    def next_rows(self, demand: int) -> list[tuple[Any, int]]:
+        """Like `next`, but up to `demand` elements, all of which are sure to be held; none at the end."""
+        block = self._feed.take(self._most(demand))
+        if block is None:
+            return []
+        rows, columns = block.rows(), block.columns
+        if columns is not None and len(columns) == 1 and columns[0].ndim == 1 and not columns[0].dtype.hasobject:
+            self._each = columns[0].itemsize  # numbers: nothing to detach
+            held = [(row, self._each) for row in rows]
+        else:
+            held = [(detach(row), nbytes_of(row)) for row in rows]
+            self._each = held[-1][1]
+        total = sum([nbytes for _, nbytes in held])
+        self._share.charge(total)
+        self.charged_bytes += total
+        self.number += len(held)
+        return held
+
     def next(self, demand: int = 1) -> tuple[Any, int] | None:
         """The next element (perhaps `Failed`), fit to be held, and its bytes, which are charged; None at the end.
 
         `demand` is how many are sure to be read.
         """
-        most = min(demand, _BLOCK_ELEMENTS, _BLOCK_BYTES // max(1, self._each))
-        row = self._feed.next(max(1, most))
+        row = self._feed.next(self._most(demand))
         if row is Feed.END:
             return None
         nbytes = self._each = nbytes_of(row)

@@ -14,6 +14,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, PenstockError, StateError
+from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
 from ..spec import UNKNOWN, DatasetSpec, Spec, spec_leaves
 
@@ -24,6 +25,7 @@ _DIGEST_BYTES = 16
 _LONGEST_KEY = 32
 # A set keeps a hash and a pointer for each key, and is between a fifth and three fifths full.
 _ENTRY_BYTES = 80
+_KEY_BYTES = 80
 # As long as there are few, a saved position holds the keys; else it says how many elements to look at again.
 _SAVED_KEYS = 256
 
@@ -50,6 +52,10 @@ class Unique(Op):
         if spec.seen and any(isinstance(leaf, DatasetSpec) for leaf in spec_leaves(spec.element)):
             raise BadType("expected arrays, numbers or strings, got datasets, which cannot be compared")
         return spec.with_cardinality(UNKNOWN)
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        held = None if sizes.count < 0 else sizes.count * (_ENTRY_BYTES + _KEY_BYTES)
+        return Footprint(held, "a key for each distinct element, up to 160 bytes", 0)
 
     def open(self, context: Context) -> Cursor:
         return _UniqueCursor(context)

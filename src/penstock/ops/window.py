@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from ..block import Block
+import numpy as np
+
+from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure
 from ..errors import PlanError
-from ..plan.op import Context, Footprint, Op, argument
-from ..spec import DatasetSpec, Spec, element_bytes, map_specs
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.op import Context, Op, argument
+from ..spec import DatasetSpec, Spec, element_bytes, map_specs, spec_leaves
 from .stacking import unlike
 from .tape import Tape
 
@@ -82,14 +85,15 @@ class Window(Op):
         reach = (self.size - 1) * self.stride + 1
         return (num_elements - reach) // self.shift + 1 if num_elements >= reach else 0
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        each = element_bytes(inputs[0].element)
-        held = None if each is None else each * self._num_held
-        return Footprint(held, f"{self._num_held:,} elements in the window")
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        held = times(self._num_held, sizes.input)
+        return Footprint(held, f"{self._num_held:,} elements in the window", held)
 
     def open(self, context: Context) -> Cursor:
         assert self.shift is not None
         every = self._every
+        if every == 1 and self.shift <= self._num_held and context.node.input.op.block_kind() is not None:
+            return _SliceCursor(context, self._num_held, self.shift, self.stride, self.drop_remainder)
         return _WindowCursor(
             context, self._num_held, every, self.shift // every, self.stride // every, self.drop_remainder
         )
@@ -182,3 +186,110 @@ class _WindowCursor(Cursor):
     def close(self) -> None:
         self._buffer.clear()
         self._tape.close()
+
+
+class _SliceCursor(Cursor):
+    """Windows over a source that gives its elements stacked, none of which fails: each is a copy of a slice.
+
+    A copy, because who keeps one window must not keep a whole block by it. The elements held begin where the next
+    window does, at input element `_start`; `_anchors` are positions of the input from which they can be read again,
+    each with the number of the element that comes there.
+    """
+
+    def __init__(self, context: Context, span: int, shift: int, stride: int, drop_remainder: bool) -> None:
+        self._context = context
+        self._input = context.input()
+        self._span = span
+        self._shift = shift
+        self._stride = stride
+        self._fewest = span if drop_remainder else 1
+        self._element_bytes = element_bytes(context.node.input.spec.element) or _MOST_BYTES
+        self._lease = context.share.acquire(0)
+        self._block: Block | None = None
+        self._offset = 0
+        self._start = 0
+        self._number = 0  # of the element that the input gives next
+        self._ended = False
+        self._anchors: deque[tuple[int, State]] = deque()
+        self._specs = [Spec(leaf) for leaf in spec_leaves(context.node.input.spec.element)]
+        self._specs_by_count: dict[int, list[Spec]] = {}
+
+    def pull(self, n: int) -> Block | None:
+        windows: list[Any] = []
+        most = max(1, min(n, _MOST_BYTES // max(1, self._element_bytes * self._span)))
+        while len(windows) < most:
+            count = self._fill(most - len(windows))
+            if count < self._fewest:
+                break
+            windows.append(self._window(self._offset, self._offset + count))
+            self._move_on()
+        return Block.of_rows(windows, has_failures=False) if windows else None
+
+    def _held(self) -> int:
+        return 0 if self._block is None else self._block.size - self._offset
+
+    def _fill(self, num_windows: int) -> int:
+        """Reads what the next window lacks; how many elements it has."""
+        held = self._held()
+        while held < self._span and not self._ended:
+            demand = self._span - held + (num_windows - 1) * self._shift
+            self._anchors.append((self._number, self._input.state()))
+            new = self._input.pull(max(1, min(demand, _MOST_BYTES // max(1, self._element_bytes))))
+            if new is None:
+                self._anchors.pop()
+                self._ended = True
+            else:
+                self._append(new)
+                held = self._held()
+        return min(held, self._span)
+
+    def _append(self, new: Block) -> None:
+        self._number += new.size
+        self._element_bytes = -(-new.nbytes // new.size)
+        rest = None if self._block is None else self._block[self._offset :]
+        joined = new if rest is None or not rest.size else concat_blocks([rest, new], np.empty)
+        assert joined is not None, "a source gives all elements in one shape"
+        self._lease.settle(min(self._span, joined.size) * self._element_bytes)
+        self._block, self._offset = joined, 0
+
+    def _window(self, start: int, stop: int) -> Any:
+        assert self._block is not None
+        assert self._block.columns is not None
+        stacks = [column[start : stop : self._stride].copy() for column in self._block.columns]
+        specs = self._specs_of(len(stacks[0]))
+        windows = [self._context.dataset_of_stack(stack, spec) for stack, spec in zip(stacks, specs, strict=True)]
+        return self._block.structure.unflatten(windows)
+
+    def _specs_of(self, count: int) -> list[Spec]:
+        """What is known of a window of so many elements: nearly all have as many."""
+        specs = self._specs_by_count.get(count)
+        if specs is None:
+            specs = self._specs_by_count[count] = [spec.with_cardinality(count) for spec in self._specs]
+        return specs
+
+    def _move_on(self) -> None:
+        self._start += self._shift
+        self._offset += min(self._shift, self._held())
+        while len(self._anchors) > 1 and self._anchors[1][0] <= self._start:
+            self._anchors.popleft()
+
+    def skip(self, n: int) -> int:
+        for skipped in range(n):
+            if self._fill(n - skipped) < self._fewest:
+                return skipped
+            self._move_on()
+        return n
+
+    def state(self) -> State:
+        number, below = self._anchors[0] if self._held() else (self._number, self._input.state())
+        return [self._start, number, below]
+
+    def restore(self, state: State) -> None:
+        self._start, self._number, below = expect_list(state, 3)
+        self._input.restore(below)
+        self._number += self._input.skip(self._start - self._number)
+
+    def close(self) -> None:
+        self._block = None
+        self._lease.release()
+        self._input.close()

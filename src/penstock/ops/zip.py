@@ -11,6 +11,7 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure, is_dataset
 from ..errors import BadArgument, BadType, StateError
+from ..plan.footprint import ElementSize
 from ..plan.op import Context, Op
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
 
@@ -66,6 +67,10 @@ class Zip(Op):
             cardinality = min((count for count in counts if count != INFINITE), default=INFINITE)
         seen = all(spec.seen for spec in inputs)
         return Spec(self.structure.unflatten([s.element for s in inputs]) if seen else UNSEEN, cardinality)
+
+    def output_size(self, inputs: list[ElementSize]) -> ElementSize:
+        leaves = tuple(leaf for size in inputs for leaf in size.leaves)
+        return ElementSize(leaves, all(size.exact for size in inputs))
 
     def open(self, context: Context) -> Cursor:
         return _ZipCursor(context, self.structure)

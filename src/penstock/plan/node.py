@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import PenstockError
 from ..spec import Spec
@@ -19,8 +18,7 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _COMMANDS = str(Path(_PACKAGE, "cli.py"))  # its pipelines are a user's like any other
 
 
-@dataclasses.dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """The line of the user's program where an operator was written."""
 
     file: str
@@ -30,15 +28,24 @@ class Origin:
         return f"{Path(self.file).name}:{self.line}"
 
 
+_NOWHERE = Origin("?", 0)
+# Asked for every operator that is written: looked up by file, which is quicker than comparing names.
+_OURS: dict[str, bool] = {}
+
+
+def _is_ours(file: str) -> bool:
+    return _OURS.setdefault(file, file.startswith(_PACKAGE) and file != _COMMANDS)
+
+
 def caller_origin() -> Origin:
     """The innermost line on the stack that is not penstock's own."""
     frame = sys._getframe(1)
-    while frame.f_back is not None:
+    while True:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) or file == _COMMANDS:
-            break
+        ours = _OURS.get(file)
+        if not (_is_ours(file) if ours is None else ours) or frame.f_back is None:
+            return Origin(file, frame.f_lineno)
         frame = frame.f_back
-    return Origin(frame.f_code.co_filename, frame.f_lineno)
 
 
 def located(error: PenstockError, name: str, origin: Origin) -> PenstockError:
@@ -49,7 +56,7 @@ def located(error: PenstockError, name: str, origin: Origin) -> PenstockError:
     return error
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False)
 class Node:
     """An operator, what it reads from, and where the user wrote it.
 
@@ -58,15 +65,27 @@ class Node:
 
     op: Op
     inputs: tuple[Node, ...] = ()
-    origin: Origin = dataclasses.field(default=Origin("?", 0), compare=False)
+    origin: Origin = dataclasses.field(default=_NOWHERE, compare=False)
 
-    @cached_property
+    def __init__(self, op: Op, inputs: tuple[Node, ...] = (), origin: Origin = _NOWHERE) -> None:
+        # By hand: nodes are made by the thousand inside `flat_map`, and a frozen class's own way takes twice as long.
+        fields = self.__dict__
+        fields["op"] = op
+        fields["inputs"] = inputs
+        fields["origin"] = origin
+
+    @property
     def spec(self) -> Spec:
-        """What is known of the elements that this node gives."""
+        """What is known of the elements that this node gives; worked out once."""
+        kept: Spec | None = self.__dict__.get("_spec")
+        if kept is not None:
+            return kept
         try:
-            return self.op.spec([node.spec for node in self.inputs])
+            spec = self.op.spec([node.spec for node in self.inputs])
         except PenstockError as error:
             raise located(error, self.op.name, self.origin) from None
+        self.__dict__["_spec"] = spec
+        return spec
 
     @property
     def input(self) -> Node:
@@ -76,11 +95,11 @@ class Node:
 
     def on(self, *inputs: Node) -> Node:
         """This operator on other inputs."""
-        return dataclasses.replace(self, inputs=inputs)
+        return Node(self.op, inputs, self.origin)
 
     def with_op(self, op: Op) -> Node:
         """Another operator in this place."""
-        return dataclasses.replace(self, op=op)
+        return Node(op, self.inputs, self.origin)
 
     def walk(self) -> Iterator[Node]:
         """All nodes, inputs before those that read them."""
@@ -88,8 +107,20 @@ class Node:
             yield from node.walk()
         yield self
 
+    def has_any(self, question: Callable[[Op], bool]) -> bool:
+        """Whether the answer is yes for any operator of the plan."""
+        node = self
+        while not question(node.op):
+            if len(node.inputs) != 1:
+                return any(child.has_any(question) for child in node.inputs)
+            node = node.inputs[0]
+        return True
+
     def transform(self, function: Callable[[Node], Node]) -> Node:
         """A plan with `function` applied to each node, inputs first."""
+        if len(self.inputs) == 1:  # nearly always, and the rest takes as long as a rule
+            below = self.inputs[0].transform(function)
+            return function(self if below is self.inputs[0] else self.on(below))
         inputs = tuple(node.transform(function) for node in self.inputs)
         changed = any(a is not b for a, b in zip(inputs, self.inputs, strict=True))
         return function(self.on(*inputs) if changed else self)

@@ -22,6 +22,7 @@ The smallest operator::
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -34,14 +35,28 @@ from ..errors import BadArgument, BadType, PenstockError
 from ..options import AUTOTUNE
 from ..order import Index, Order
 from ..spec import Spec
-from .traits import Traits
+from .footprint import ElementSize, Footprint, Sizes
+from .traits import CURSOR, Traits
 
 if TYPE_CHECKING:
     from ..memory.arena import Arena
     from ..memory.ledger import Share
+    from ..memory.spill import SpillSpace
+    from ..memory.transit import Transit
     from .node import Node
 
-__all__ = ["BlockKind", "Context", "ElementFunction", "Footprint", "Op", "OrderOf", "Reader", "argument", "show"]
+__all__ = [
+    "BlockKind",
+    "Context",
+    "ElementFunction",
+    "Op",
+    "OrderOf",
+    "Reader",
+    "Room",
+    "argument",
+    "call_with_room",
+    "show",
+]
 
 #: How a source makes many elements at once: a view of the user's arrays, one gather, or from nothing.
 BlockKind = Literal["view", "gather", "computed"]
@@ -54,6 +69,19 @@ class ElementFunction(Protocol):
     """A function of blocks; `place` is the place of the first element in the operator's input."""
 
     def __call__(self, block: Block, place: int) -> Block: ...
+
+
+class Room(Protocol):
+    """Counts the bytes of what a function makes, one element after the other."""
+
+    def add(self, nbytes: int, count: int = 1) -> bool:
+        """Puts some elements on the account; whether there is room for more."""
+
+
+def call_with_room(function: ElementFunction, block: Block, place: int, room: Room | None) -> Block:
+    """Calls a function of blocks. One that makes elements one by one may stop when there is no more room for them."""
+    stopping = getattr(function, "until_full", None)
+    return function(block, place) if stopping is None or room is None else stopping(block, place, room)
 
 
 class Reader(Protocol):
@@ -77,7 +105,14 @@ class Context(Protocol):
     epoch: int
     arena: Arena
     share: Share
+    spill: SpillSpace
     deterministic: bool
+    #: Whether the consumer makes a batch of each block as it comes.
+    takes_whole_blocks: bool
+
+    @property
+    def transit(self) -> Transit:
+        """The account of what this stage makes and gives away."""
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         """Opens an input; each call opens it anew."""
@@ -85,11 +120,20 @@ class Context(Protocol):
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Counts]:
         """Opens an input whose elements the caller counts itself: for who makes whole batches of its blocks."""
 
-    def open_dataset(self, dataset: Any, epoch: int | None = None) -> Cursor:
-        """Opens a dataset that a user's function returned."""
+    def open_dataset(self, dataset: Any, *key: int) -> Cursor:
+        """Opens a dataset that a user's function returned; seeds that nobody chose follow from the key."""
+
+    def read_dataset(self, dataset: Any, most: int) -> Block | None:
+        """All elements of a dataset that is a source of at most so many; None if it is not, and must be opened."""
 
     def dataset_of(self, rows: list[Any]) -> Any:
         """A dataset of elements that lie in memory."""
+
+    def dataset_of_stack(self, column: np.ndarray, spec: Spec) -> Any:
+        """A dataset of elements that lie in memory stacked, each one leaf; the array must be nobody else's."""
+
+    def load(self, path: str, reader_func: Callable[[Any], Any] | None) -> Any:
+        """The dataset that was saved in a directory."""
 
     def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
         """The same elements, made ready by a thread before they are asked for."""
@@ -99,14 +143,6 @@ class Context(Protocol):
 
     def noted(self, error: Exception, place: int | None) -> Exception:
         """A user's exception with a note that names this operator, the element and the user's line."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Footprint:
-    """Bytes an operator holds, where they can be known before running, and why."""
-
-    held_bytes: int | None
-    reason: str
 
 
 class Op:
@@ -122,7 +158,7 @@ class Op:
     @property
     def name(self) -> str:
         """The operator's name as users write it."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        return _verb(type(self).__name__)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         """What comes out, given what goes in. Raises where the inputs do not fit."""
@@ -130,11 +166,19 @@ class Op:
 
     @property
     def traits(self) -> Traits:
-        return Traits()
+        return CURSOR
 
-    def footprint(self, inputs: Sequence[Spec]) -> Footprint | None:
-        """What it holds between pulls; None for nothing."""
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        """What it holds, given the sizes of elements around it; None for nothing."""
         return None
+
+    #: The largest element it gives, from those of its inputs, where its spec may leave a dimension open.
+    output_size: ClassVar[Callable[[Any, list[ElementSize]], ElementSize] | None] = None
+
+    @property
+    def gives_views(self) -> bool:
+        """Whether what it gives takes no memory: read-only views of the user's arrays."""
+        return False
 
     def open(self, context: Context) -> Cursor:
         raise AssertionError(f"{type(self).__name__} does not run as a cursor")
@@ -148,6 +192,16 @@ class Op:
 
     def reader(self, context: Context) -> Reader:
         raise AssertionError(f"{type(self).__name__} is not a random-access source")
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of elements that it carries in itself, and that are no arrays of the user's."""
+        return 0
+
+    @property
+    def absorbed(self) -> tuple[Op, ...]:
+        """Operators that the optimizer has put into this one."""
+        return ()
 
     # What rules ask; most operators leave these as they are.
 
@@ -225,6 +279,12 @@ class Op:
         return f"{self.name}({', '.join(shown)})"
 
 
+@functools.cache
+def _verb(class_name: str) -> str:
+    """`GroupByWindow` as `group_by_window`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
+
+
 def show(value: Any) -> str:
     """An argument in few characters."""
     if callable(value):
@@ -241,6 +301,8 @@ def show(value: Any) -> str:
 
 def argument(name: str, value: Any, *, at_least: int | None = None) -> int:
     """An integer argument, checked: Python or NumPy integers, 0-d arrays of them, nothing else."""
+    if type(value) is int and (at_least is None or value >= at_least):
+        return value
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):

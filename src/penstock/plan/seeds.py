@@ -7,17 +7,19 @@ import dataclasses
 from ..errors import StateError
 from ..order import hash64
 from .node import Node
+from .op import Op
 
 __all__ = ["drawn_seeds", "reseeded", "seeded_by"]
 
 
-def _is_unseeded(node: Node) -> bool:
-    return hasattr(node.op, "drawn") and getattr(node.op, "seed", None) is None
+def _is_unseeded(op: Op) -> bool:
+    return hasattr(op, "drawn") and getattr(op, "seed", None) is None
 
 
 def drawn_seeds(node: Node) -> list[int]:
     """The seeds that were drawn for operators which the user gave none, in the order of the plan."""
-    return [node.op.drawn for node in node.walk() if _is_unseeded(node)]  # type: ignore[attr-defined]
+    ops = [op for child in node.walk() for op in (*child.op.absorbed, child.op)]
+    return [op.drawn for op in ops if _is_unseeded(op)]  # type: ignore[attr-defined]
 
 
 def reseeded(node: Node, seeds: list[int]) -> Node:
@@ -28,15 +30,14 @@ def reseeded(node: Node, seeds: list[int]) -> Node:
     left = iter(seeds)
 
     def seed(node: Node) -> Node:
-        return node.with_op(dataclasses.replace(node.op, drawn=next(left))) if _is_unseeded(node) else node  # type: ignore[type-var]
+        return node.with_op(dataclasses.replace(node.op, drawn=next(left))) if _is_unseeded(node.op) else node  # type: ignore[type-var]
 
     return node.transform(seed)
 
 
 def seeded_by(node: Node, *key: int) -> Node:
     """A plan that a user's function made, with seeds that follow from a key: made again, it gives the same again."""
-    drawn = drawn_seeds(node)
-    if not drawn:
+    if not node.has_any(_is_unseeded):
         return node
     fresh: dict[int, int] = {}
-    return reseeded(node, [fresh.setdefault(seed, hash64(*key, len(fresh))) for seed in drawn])
+    return reseeded(node, [fresh.setdefault(seed, hash64(*key, len(fresh))) for seed in drawn_seeds(node)])

@@ -8,15 +8,20 @@ shuffle draws from counts places, those that fail included.
 from __future__ import annotations
 
 from .node import Node
+from .op import Op
 
 __all__ = ["settled"]
 
 
 def settled(node: Node) -> Node:
     """The plan with every `take` below a shuffle counting places."""
-    if not any(n.op.traits.draws_places for n in node.walk()):
+    if not node.has_any(_draws_places):
         return node
     return node.transform(lambda n: n.on(*map(_by_places, n.inputs)) if n.op.traits.draws_places else n)
+
+
+def _draws_places(op: Op) -> bool:
+    return op.traits.draws_places
 
 
 def _by_places(node: Node) -> Node:

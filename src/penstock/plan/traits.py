@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-__all__ = ["SOURCE", "Runtime", "Traits"]
+__all__ = ["COLLATES", "CURSOR", "SOURCE", "Runtime", "Traits"]
 
 #: How an operator runs: a random-access source, arithmetic on an Order, a function of blocks, or a cursor of its own.
 Runtime = Literal["source", "order", "elementwise", "cursor"]
@@ -53,5 +53,10 @@ class Traits:
     passes_columns: bool = False
 
 
-#: What a random-access source answers; a constant, because small datasets are made by the thousand inside `flat_map`.
+# Constants, because small datasets are made by the thousand inside `flat_map`.
+#: What a random-access source answers.
 SOURCE = Traits(runtime="source")
+#: What an operator answers that has nothing to say.
+CURSOR = Traits()
+#: What one answers that makes batches.
+COLLATES = Traits(collates=True)

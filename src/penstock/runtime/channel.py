@@ -9,49 +9,80 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import numpy as np
+
 from ..block import Block
 from ..cursor import State
 from ..memory.arena import Arena
 from ..memory.ledger import Lease, Share
 
-__all__ = ["Admission", "Ready", "Threads"]
+__all__ = ["Admission", "Boundary", "Ready", "Threads"]
 
 _GROWTH = 1.25
+
+
+class Boundary:
+    """Where blocks pass from one thread to another, as the ledger must know it.
+
+    A thread may wait for memory while a boundary between it and the caller holds something: that will be taken, and
+    what it takes up will come free, without this thread's help.
+    """
+
+    __slots__ = ("_outer", "holds")
+
+    def __init__(self, outer: Boundary | None) -> None:
+        self._outer = outer
+        #: Whether something waits here for its consumer, or is still in the consumer's hands.
+        self.holds: Callable[[], bool] = lambda: False
+
+    def may_release(self) -> bool:
+        return self.holds() or self.outer_may_release()
+
+    def outer_may_release(self) -> bool:
+        return self._outer is not None and self._outer.may_release()
 
 
 class Admission:
     """Decides whether another block may be made ahead of demand: only while others keep enough to go on.
 
     The first block runs alone and is measured: what it holds itself, and what the stages below took from the ledger to
-    make it. Later ones reserve the largest seen × 1.25, and are made only if as much as the stages below took is free
-    as well, with room for two of the largest batches, or a quarter of the budget, beyond: working ahead is a luxury,
-    and must not take what a batch needs. A stage with nothing in flight may always make one block, or the run could not
-    go on at all.
+    make it. Later ones reserve the largest seen × 1.25, or the largest element seen × 1.25 for each element they will
+    have if that is more. They are made only if as much as the stages below took is free as well, with room for two of
+    the largest batches, or a quarter of the budget, beyond: working ahead is a luxury, and must not take what a batch
+    needs. A stage with nothing in flight may always make one block, or the run could not go on at all.
     """
 
     def __init__(self, share: Share, arena: Arena) -> None:
         self._share = share
         self._arena = arena
         self._largest = 0
+        self._largest_each = 0
         self._taken_below = 0
         self._free_before = 0
         self._measured = False
 
-    def try_admit(self, num_in_flight: int) -> Lease | None:
-        """A lease for the next block, or None if it must wait."""
-        wanted = int(self._largest * _GROWTH)
+    def try_admit(self, num_in_flight: int, size: int = 1) -> Lease | None:
+        """A lease for the next block, of `size` elements or so, or None if it must wait."""
+        wanted = int(max(self._largest, self._largest_each * size) * _GROWTH)
         if not num_in_flight:
             self._free_before = self._share.free_bytes
             # Reserved where it can be: others who begin before this one has settled must see it.
             return self._share.try_acquire(wanted) or self._share.acquire(0)
-        others = max(2 * self._arena.largest_slot_bytes, self._share.budget_bytes // 4)
-        if not self._measured or not self._share.has_room(wanted + self._taken_below + others):
+        others = max(2 * self._arena.slots.largest_bytes, self._share.budget_bytes // 4)
+        if not self._measured or self._share.under_pressure:
+            return None
+        if not self._share.has_room(wanted + self._taken_below + others):
             return None
         return self._share.try_acquire(wanted)
 
-    def settle(self, lease: Lease, block: Block) -> None:
-        """Corrects the lease to what the block holds beyond the arena's slots, which are on the ledger already."""
-        nbytes = self._arena.unaccounted_bytes(block)
+    def settle(self, lease: Lease, block: Block, also_bytes: int = 0) -> None:
+        """Corrects the lease to what the block holds; slots, which are on the ledger already, move to this account.
+
+        `also_bytes` are held with it: what a function was called with.
+        """
+        self._arena.take_over(block)
+        nbytes = self.held_bytes(block) + also_bytes
+        self._largest_each = max(self._largest_each, -(-nbytes // block.size))
         if not self._measured:
             self._taken_below = max(0, self._free_before - self._share.free_bytes)
         if nbytes > self._largest or not self._measured:
@@ -59,6 +90,14 @@ class Admission:
             # One block must always fit, whatever others make ahead meanwhile.
             self._share.raise_floor(int(self._largest * _GROWTH))
         lease.settle(nbytes)
+
+    def held_bytes(self, block: Block) -> int:
+        """Bytes of a block that are on nobody's account."""
+        rows = block.rows() if block.columns is None else ()
+        # Numbers of one type, the smallest of elements, are the ones for which looking at each would show.
+        if rows and isinstance(rows[0], np.number) and len(set(map(type, rows))) == 1:
+            return int(rows[0].nbytes) * len(rows)
+        return self._arena.unaccounted_bytes(block)
 
 
 class Threads:
@@ -97,7 +136,19 @@ class Threads:
 class Ready:
     """A block that waits for the consumer."""
 
-    __slots__ = ("before", "block", "error", "lease", "lost_before", "num_lost", "offset", "place", "size")
+    __slots__ = (
+        "before",
+        "block",
+        "error",
+        "input_bytes",
+        "lease",
+        "lost_before",
+        "num_lost",
+        "offset",
+        "place",
+        "pulling_ns",
+        "size",
+    )
 
     def __init__(self, before: State, place: int, lease: Lease) -> None:
         self.before = before
@@ -106,7 +157,9 @@ class Ready:
         self.block: Block | None = None
         self.error: BaseException | None = None
         self.size = 0
+        self.input_bytes = 0
         self.offset = 0
+        self.pulling_ns = 0
         self.lost_before = 0  # failures that the input had heard of at that position
         self.num_lost: int | None = None  # failures in this block that the input has heard of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 __all__ = ["Epochs"]
 
@@ -17,9 +17,10 @@ class Epochs:
 
     __slots__ = ("_sources", "next")
 
-    def __init__(self, sources: Iterable[Epochs] = ()) -> None:
-        self._sources = tuple(sources)
-        self.next: int = max((source.next for source in self._sources), default=0)
+    def __init__(self, sources: Sequence[Epochs] = ()) -> None:
+        self._sources = sources
+        # One source is the rule, and small datasets are made by the thousand inside `flat_map`.
+        self.next: int = sources[0].next if len(sources) == 1 else max([s.next for s in sources], default=0)
 
     def begin(self, epoch: int) -> None:
         """Notes that a run of this epoch began."""

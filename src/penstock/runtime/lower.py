@@ -10,17 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ..block import Block
 from ..cursor import Cursor
 from ..errors import PenstockError
-from ..io.rows import FromRows
-from ..memory.arena import Arena
+from ..io.rows import FromRows, FromStack
+from ..memory.arena import Arena, Slots
+from ..memory.divide import Division, divide
 from ..memory.ledger import Ledger, Share
+from ..memory.pressure import Pressure, page_cache_bytes
+from ..memory.transit import Transit
+from ..plan.footprint import ElementSize
 from ..plan.node import Node, located
+from ..plan.op import Op
+from ..plan.seeds import seeded_by
 from ..plan.settle import settled
+from ..plan.traits import SOURCE
+from ..spec import Spec
 from .backends.ahead import AheadCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
+from .channel import Boundary
 from .meter import Meter, MeteredCursor
+from .settings import Settings
 
 __all__ = ["Stages"]
 
@@ -28,83 +41,204 @@ __all__ = ["Stages"]
 class Stages:
     """All that the stages of one run have in common, and the stages by node."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        deterministic: bool,
-        optimize: Callable[[Node], Node] | None,
-        make_dataset: Callable[[Node], Any],
-    ) -> None:
+    def __init__(self, ledger: Ledger, settings: Settings, make_dataset: Callable[[Node], Any]) -> None:
         self.ledger = ledger
-        self.arena = Arena(ledger, ledger.share("batch slots"))
-        self.deterministic = deterministic
-        self.optimize = optimize
+        self.slots = Slots(ledger)
+        self.spill = settings.make_spill_space()
+        self.deterministic = settings.deterministic
+        self.optimize = settings.optimize
         self.make_dataset = make_dataset
+        self.pressure = Pressure(ledger.budget_bytes)
+        self.pressure.begin()
         self.meters: dict[int, Meter] = {}
-        self._shares: dict[int, Share] = {}
+        self.shares: dict[int, Share] = {}
+        self._transits: dict[tuple[int, int], Transit] = {}
         self._keeps_order: set[int] = set()
+        self._plan: Node | None = None
         self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
 
-    def open_plan(self, plan: Node, epoch: int) -> Cursor:
-        """The cursor of a whole plan."""
+    def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
+        """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
+        self._plan = plan
         self._keeps_order = _nodes_that_keep_order(plan, keep=False)
-        return self.open(plan, epoch)
+        for need in reversed(division.needs):
+            node = need.node
+            share = self.shares.get(id(node))
+            if share is None:
+                share = self.shares[id(node)] = self.ledger.share(node.op.name)
+                self.meters[id(node)] = Meter(node.op.describe())
+                self._nodes.append(node)
+            # A node that is read in two places has what both need.
+            share.raise_floor(share.floor_bytes + need.floor_bytes)
+            share.planned_bytes = share.floor_bytes
+        return self.open(plan, epoch, Boundary(None))
+
+    def transit(self, share: Share, depth: int, node: Node) -> Transit:
+        """The account of what a stage makes and gives away.
+
+        One for all cursors of the stage, which follow each other: they are opened again for every `repeat`.
+        """
+        transit = self._transits.get((id(share), depth))
+        if transit is None:
+            each = None if depth else ElementSize.of_spec(node.spec.element)
+            transit = Transit(share, None if each is None else each.nbytes)
+            self._transits[id(share), depth] = transit
+        return transit
+
+    def look_at_pressure(self) -> None:
+        """Lets who can do with less know whether the system is short of memory."""
+        short = self.pressure.is_on()
+        if short and not self.ledger.under_pressure:
+            self.ledger.let_go(self.ledger.budget_bytes)
+        self.ledger.under_pressure = short
+
+    def advice(self) -> int | None:
+        """The smallest budget that works, as far as can be told from what was seen so far."""
+        if self._plan is None:
+            return None
+        return divide(self._plan, lambda node: self.meters[id(node)].largest_bytes).minimum_bytes
+
+    def largest_bytes(self) -> tuple[int, ...]:
+        """The largest element that each stage of the plan gave so far, sources first."""
+        return () if self._plan is None else tuple(self.meters[id(node)].largest_bytes for node in self._plan.walk())
+
+    def stats(self) -> dict[str, Any]:
+        """What the stages did, and what they hold."""
+        ledger, pressure = self.ledger, self.pressure
+        return {
+            "budget_bytes": ledger.budget_bytes,
+            "charged_bytes": ledger.charged_bytes,
+            "peak_bytes": ledger.peak_bytes,
+            "caller_bytes": self.slots.caller_bytes,
+            "spilled_bytes": self.spill.used_bytes,
+            "pressure": {"now": pressure.reason, "times": pressure.num_times},
+            "stages": [{**self.meters[id(node)].as_dict(), **_account(self.shares[id(node)])} for node in self._nodes],
+        }
+
+    def memory(self) -> dict[str, Any]:
+        """The ledger by stage, and the process as the system sees it."""
+        ledger, accounts = self.ledger, [_account(self.shares[id(node)]) for node in self._nodes]
+        return {
+            "budget_bytes": ledger.budget_bytes,
+            "held_bytes": ledger.charged_bytes,
+            "peak_bytes": ledger.peak_bytes,
+            "floor_bytes": sum(account["floor_bytes"] for account in accounts),
+            "slack_bytes": ledger.slack_bytes,
+            "held_by_caller_bytes": self.slots.caller_bytes,
+            "spilled_bytes": self.spill.used_bytes,
+            "page_cache_bytes": page_cache_bytes(),
+            "rss_over_baseline_bytes": self.pressure.growth_bytes,
+            "stages": [
+                {"name": node.op.describe(), **account} for node, account in zip(self._nodes, accounts, strict=True)
+            ],
+        }
+
+    def close(self) -> None:
+        """Gives back what is on nobody's hands any more."""
+        for transit in self._transits.values():
+            transit.close()
+        self.slots.close()
+        self.spill.close()
+        self.ledger.close()
 
     def may_reorder(self, node: Node) -> bool:
         """Whether a stage that is permitted to give up the order may do so and positions stay exact."""
         return id(node) not in self._keeps_order
 
-    def open(self, node: Node, epoch: int, consumer: Meter | None = None, in_its_time: bool = True) -> Cursor:
+    def open(
+        self, node: Node, epoch: int, boundary: Boundary, consumer: Meter | None = None, in_its_time: bool = True
+    ) -> Cursor:
         """The cursor of a stage and, through it, of all below it."""
-        cursor, meter = self.open_uncounted(node, epoch)
-        return MeteredCursor(cursor, node, meter, consumer, in_its_time)
+        context = self._context(node, epoch, boundary)
+        return MeteredCursor(_cursor_of(context), node, context.meter, consumer, in_its_time)
 
-    def open_uncounted(self, node: Node, epoch: int) -> tuple[Cursor, Meter]:
-        """The bare cursor of a stage, and its meter, which is left to whoever pulls."""
-        meter = self.meters.get(id(node))
-        if meter is None:
-            meter = self.meters[id(node)] = Meter(node.op.describe())
-            self._shares[id(node)] = self.ledger.share(node.op.name)
-            self._nodes.append(node)
-        return _cursor_of(_Context(self, node, epoch, self._shares[id(node)], meter)), meter
+    def open_uncounted(self, node: Node, epoch: int, boundary: Boundary, arena: Arena) -> tuple[Cursor, Meter]:
+        """The bare cursor of a stage for who takes its blocks whole, and its meter, which is left to that one."""
+        context = self._context(node, epoch, boundary)
+        context.takes_whole_blocks = True
+        context.arena = arena  # what it makes is that one's batch
+        return _cursor_of(context), context.meter
 
-    def open_nested(self, node: Node, epoch: int, host: _Context) -> Cursor:
+    def _context(self, node: Node, epoch: int, boundary: Boundary) -> _Context:
+        share = self.shares[id(node)]
+        return _Context(self, node, epoch, share, Arena(self.slots, share), self.meters[id(node)], boundary)
+
+    def open_nested(self, node: Node, epoch: int, host: _Context, depth: int) -> Cursor:
         """The cursor of a dataset that the host stage works with."""
-        return _cursor_of(_NestedContext(self, node, epoch, host.share, host.meter))
+        return _cursor_of(_NestedContext(self, node, epoch, host, depth))
 
 
 class _Context:
     """What an operator gets when it is opened (`plan.op.Context`)."""
 
-    def __init__(self, stages: Stages, node: Node, epoch: int, share: Share, meter: Meter) -> None:
+    detached = False
+    takes_whole_blocks = False
+
+    def __init__(
+        self, stages: Stages, node: Node, epoch: int, share: Share, arena: Arena, meter: Meter, boundary: Boundary
+    ) -> None:
         self.stages = stages
         self.node = node
         self.epoch = epoch
         self.share = share
+        self.arena = arena
         self.meter = meter
-        self.arena = stages.arena
+        self.boundary = boundary
+        self.spill = stages.spill
         self.deterministic = stages.deterministic
-        self.detached = False
-        self.may_reorder = stages.may_reorder(node)
+
+    @property
+    def transit(self) -> Transit:
+        return self.stages.transit(self.share, 0, self.node)
+
+    @property
+    def may_reorder(self) -> bool:
+        return self.stages.may_reorder(self.node)
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         epoch = self.epoch if epoch is None else epoch
-        return self.stages.open(self.node.inputs[index], epoch, self.meter, in_its_time=not self.detached)
+        node = self.node.inputs[index]
+        return self.stages.open(node, epoch, self.boundary, self.meter, in_its_time=not self.detached)
 
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
-        return self.stages.open_uncounted(self.node.inputs[index], self.epoch)
+        return self.stages.open_uncounted(self.node.inputs[index], self.epoch, self.boundary, self.arena)
 
-    def open_dataset(self, dataset: Any, epoch: int | None = None) -> Cursor:
-        node = settled(dataset.node)
-        if self.stages.optimize is not None:
+    def open_dataset(self, dataset: Any, *key: int) -> Cursor:
+        node = dataset.node
+        if node.has_any(_is_unsettled):
+            node = settled(seeded_by(node, *key))
+        if self.stages.optimize is not None and node.inputs:
             node = self.stages.optimize(node)
-        return self.stages.open_nested(node, self.epoch if epoch is None else epoch, self)
+        return self.stages.open_nested(node, self.epoch, self, 1)
+
+    def read_dataset(self, dataset: Any, most: int) -> Block | None:
+        node = dataset.node
+        if node.op.traits is not SOURCE or not 0 < node.spec.cardinality <= most:
+            return None
+        context = _NestedContext(self.stages, node, self.epoch, self, 1)
+        block: Block = node.op.reader(context).read(slice(0, node.spec.cardinality))
+        return block
 
     def dataset_of(self, rows: list[Any]) -> Any:
         return self.stages.make_dataset(Node(FromRows(rows), (), self.node.origin))
 
+    def dataset_of_stack(self, column: np.ndarray, spec: Spec) -> Any:
+        return self.stages.make_dataset(Node(FromStack(column, spec), (), self.node.origin))
+
+    def load(self, path: str, reader_func: Callable[[Any], Any] | None) -> Any:
+        from ..io.saved import Load  # not before it is needed: neither is for most pipelines
+        from .load import loaded
+
+        return loaded(Load(path), reader_func, self.stages.make_dataset, self.node.origin)
+
     def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
-        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter)
+        boundary = self.boundary if self.detached else Boundary(self.boundary)
+        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary)
+
+    def detach(self) -> None:
+        """From here on inputs are pulled by a thread of this stage's own."""
+        self.detached = True
+        self.boundary = Boundary(self.boundary)
 
     def located(self, error: PenstockError) -> PenstockError:
         return located(error, self.node.op.name, self.node.origin)
@@ -118,14 +252,27 @@ class _Context:
 
 
 class _NestedContext(_Context):
-    """A context below another stage: it has no meter or share of its own, and keeps the order for the other's sake."""
+    """A context below another stage: it has no meter or share of its own, and keeps the order for the other's sake.
 
-    def __init__(self, stages: Stages, node: Node, epoch: int, share: Share, meter: Meter) -> None:
-        super().__init__(stages, node, epoch, share, meter)
-        self.may_reorder = False
+    `depth` is how far it stands above the source of its dataset: datasets that are read in turn, one at a time, have
+    an account for each depth in common.
+    """
+
+    def __init__(self, stages: Stages, node: Node, epoch: int, host: _Context, depth: int) -> None:
+        super().__init__(stages, node, epoch, host.share, host.arena, host.meter, host.boundary)
+        self.depth = depth
+
+    @property
+    def transit(self) -> Transit:
+        return self.stages.transit(self.share, self.depth, self.node)
+
+    @property
+    def may_reorder(self) -> bool:
+        return False
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
-        return self.stages.open_nested(self.node.inputs[index], self.epoch if epoch is None else epoch, self)
+        epoch = self.epoch if epoch is None else epoch
+        return self.stages.open_nested(self.node.inputs[index], epoch, self, self.depth + 1)
 
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
         return self.input(index), Meter("nested")
@@ -135,17 +282,34 @@ def _cursor_of(context: _Context) -> Cursor:
     op = context.node.op
     traits = op.traits
     if traits.run_ahead:
-        context.detached = True
+        context.detach()
         return context.run_ahead(context.input(), traits.run_ahead)
     if traits.runtime != "elementwise":
         return op.open(context)
     function = op.element_function(context)
     if not traits.num_parallel_calls:
-        return InlineCursor(context.input(), function, traits)
+        return InlineCursor(context.input(), function, traits, context.transit)
     ordered = context.deterministic if traits.deterministic is None else traits.deterministic
     ordered = ordered or not context.may_reorder
-    context.detached = True
-    return ParallelCursor(context.input, function, traits, ordered, context.share, context.arena, context.meter)
+    context.detach()
+    live = any(node.op.traits.live for node in context.node.walk())
+    share, arena, meter = context.share, context.arena, context.meter
+    return ParallelCursor(context.input, function, traits, ordered, share, arena, meter, context.boundary, live)
+
+
+def _account(share: Share) -> dict[str, int]:
+    return {
+        "held_bytes": share.charged_bytes,
+        "peak_bytes": share.peak_bytes,
+        "floor_bytes": share.floor_bytes,
+        "slack_used_bytes": share.slack_used_bytes,
+        "spilled_bytes": share.spilled_bytes,
+    }
+
+
+def _is_unsettled(op: Op) -> bool:
+    """Whether a plan with this operator may have to be seeded or settled."""
+    return hasattr(op, "drawn") or op.traits.draws_places
 
 
 def _nodes_that_keep_order(node: Node, keep: bool) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from time import perf_counter_ns
+from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State
@@ -28,7 +29,20 @@ class Meter:
     inputs_ns: int = 0
     waiting_ns: int = 0
     worker_ns: int = 0
+    largest_bytes: int = 0
     chosen: dict[str, int | str] = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `stats()`."""
+        return {
+            "name": self.name,
+            "elements": self.num_elements,
+            "bytes": self.num_bytes,
+            "failed": max(0, self.num_failed - self.num_failed_in),
+            "busy_s": self.busy_s,
+            "waiting_s": self.waiting_s,
+            "chosen": dict(self.chosen),
+        }
 
     @property
     def busy_s(self) -> float:
@@ -70,10 +84,17 @@ class MeteredCursor(Cursor):
             meter.num_pulls += 1
             meter.num_elements += block.size
             if block.columns is not None:
+                nbytes = 0
                 for column in block.columns:
-                    meter.num_bytes += column.nbytes
+                    nbytes += column.nbytes
+                meter.num_bytes += nbytes
+                if nbytes > meter.largest_bytes * block.size:
+                    meter.largest_bytes = nbytes // block.size
             else:
-                meter.num_bytes += nbytes_of(block.rows()[0]) * block.size
+                each = nbytes_of(block.rows()[0])
+                meter.num_bytes += each * block.size
+                if each > meter.largest_bytes:
+                    meter.largest_bytes = each
             if block.has_failures:
                 self._count_failures(block)
         return block

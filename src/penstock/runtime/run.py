@@ -12,12 +12,14 @@ import numpy as np
 from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
+from ..memory.divide import divide
 from ..memory.ledger import Ledger
 from ..plan.node import Node
 from ..plan.seeds import drawn_seeds, reseeded
 from ..plan.settle import settled
 from ..plan.traits import Traits
 from .lower import Stages
+from .settings import Settings
 
 __all__ = ["Run"]
 
@@ -39,30 +41,36 @@ class Run:
     def __init__(
         self,
         written: Node,
-        optimize: Callable[[Node], Node] | None,
-        budget_bytes: int,
-        deterministic: bool,
+        settings: Settings,
         epoch: int,
         make_dataset: Callable[[Node], Any],
         on_epoch: Callable[[int], None] = lambda epoch: None,
     ) -> None:
         self._written = written
-        self._optimize = optimize
-        self._deterministic = deterministic
+        self._settings = settings
         self._make_dataset = make_dataset
         self._on_epoch = on_epoch
         self.epoch = epoch
-        self.ledger = Ledger(budget_bytes)
         self._open(written)
 
     def _open(self, written: Node) -> None:
+        settings = self._settings
         plan = settled(written)
-        if self._optimize is not None:
-            plan = self._optimize(plan)
+        if settings.optimize is not None:
+            plan = settings.optimize(plan)
         self.plan = plan
+        division = divide(plan, settings.measured_by_node(plan))
+        division.check(settings.budget_bytes)
+        self.ledger = Ledger(settings.budget_bytes, settings.pool)
         self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())
-        stages = self._stages = Stages(self.ledger, self._deterministic, self._optimize, self._make_dataset)
-        root = self._root = stages.open_plan(plan, self.epoch)
+        stages = self._stages = Stages(self.ledger, settings, self._make_dataset)
+        try:
+            root = self._root = stages.open_plan(plan, division, self.epoch)
+        except BaseException:
+            stages.close()
+            raise
+        # By way of the stages: what knows the run would keep it from being closed when it is dropped.
+        self.ledger.advise = stages.advice
         self._rows: list[Any] = []
         self._offset = 0
         self._before: State = None
@@ -74,7 +82,7 @@ class Run:
 
     def _goes_singly(self, traits: Traits) -> bool:
         """Whether elements must be pulled one by one: they may be long in coming, or come in another order again."""
-        deterministic = self._deterministic if traits.deterministic is None else traits.deterministic
+        deterministic = self._settings.deterministic if traits.deterministic is None else traits.deterministic
         return traits.live or (traits.num_parallel_calls != 0 and not deterministic)
 
     def __iter__(self) -> Run:
@@ -88,7 +96,7 @@ class Run:
         self._offset += 1
         kind = type(row)
         if kind is np.ndarray:
-            self._stages.arena.hand_over(row)
+            self._stages.slots.hand_over(row)
         elif kind is Failed:
             if isinstance(row.error, StopIteration):  # would end the caller's loop as if there were no more elements
                 raise RuntimeError("a function raised StopIteration") from row.error
@@ -100,6 +108,7 @@ class Run:
     def _pull(self) -> None:
         if self._over:
             raise StopIteration
+        self._stages.look_at_pressure()
         self._before = self._root.state()
         start = perf_counter_ns() if self._adapting else 0
         try:
@@ -118,7 +127,7 @@ class Run:
     def _hand_over(self, row: Any) -> None:
         """What the caller holds is the caller's: it leaves the ledger."""
         for array in arrays_in(row):
-            self._stages.arena.hand_over(array)
+            self._stages.slots.hand_over(array)
 
     def _adapt(self, elapsed_ns: int, size: int, row: Any) -> None:
         """Asks for more at a time while elements are small and quick to make, for fewer when they are not."""
@@ -135,7 +144,7 @@ class Run:
         return {
             "version": 1,
             "plan": _fingerprint(self._written),
-            "optimized": self._optimize is not None,
+            "optimized": self._settings.optimize is not None,
             "epoch": self.epoch,
             "seeds": drawn_seeds(self._written),
             "position": self._position(),
@@ -148,7 +157,7 @@ class Run:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Moves to a saved position: what comes next is what came next then."""
-        _check_state(state, self._written, self._optimize is not None)
+        _check_state(state, self._written, self._settings.optimize is not None)
         self.close()
         self.epoch = state["epoch"]
         self._on_epoch(self.epoch)
@@ -168,25 +177,15 @@ class Run:
 
     def stats(self) -> dict[str, Any]:
         """What each stage did so far: elements, bytes, busy and waiting seconds, and what was chosen for it."""
-        return {
-            "epoch": self.epoch,
-            "budget_bytes": self.ledger.budget_bytes,
-            "charged_bytes": self.ledger.charged_bytes,
-            "peak_bytes": self.ledger.peak_bytes,
-            "caller_bytes": self._stages.arena.caller_bytes,
-            "stages": [
-                {
-                    "name": meter.name,
-                    "elements": meter.num_elements,
-                    "bytes": meter.num_bytes,
-                    "failed": max(0, meter.num_failed - meter.num_failed_in),
-                    "busy_s": meter.busy_s,
-                    "waiting_s": meter.waiting_s,
-                    "chosen": dict(meter.chosen),
-                }
-                for meter in self._stages.meters.values()
-            ],
-        }
+        return {"epoch": self.epoch, **self._stages.stats()}
+
+    def largest_bytes(self) -> tuple[int, ...]:
+        """The largest element that each stage gave so far, sources first."""
+        return self._stages.largest_bytes()
+
+    def memory(self) -> dict[str, Any]:
+        """Where the bytes are: the ledger by stage, what you hold, what is on disk, and what the system says."""
+        return self._stages.memory()
 
     def close(self) -> None:
         """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
@@ -207,8 +206,10 @@ class Run:
 
 
 def _close(root: Cursor, stages: Stages) -> None:
-    root.close()
-    stages.arena.close()
+    try:
+        root.close()
+    finally:
+        stages.close()
 
 
 def _fingerprint(node: Node) -> list[str]:

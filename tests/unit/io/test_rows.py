@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from penstock.io.rows import FromRows
+from penstock.io.rows import FromRows, FromStack
 from penstock.plan.node import Node
-from penstock.spec import UNSEEN
+from penstock.spec import UNSEEN, Spec
 from penstock.testing import check_source
 
 D = ps.Dataset
@@ -39,3 +39,25 @@ def test_windows_are_made_of_rows() -> None:
     assert windows == [[0, 1], [2, 3], [4]]
     (window, *_) = D.range(5).window(3)
     assert sorted(int(x) for x in window.shuffle(seed=1).repeat(2)) == [0, 0, 1, 1, 2, 2]
+
+
+def stack_of(column: np.ndarray) -> Any:
+    return D(Node(FromStack(column, Spec(ps.TensorSpec(column.shape[1:], column.dtype), len(column)))))
+
+
+def test_a_stack_keeps_the_laws_of_a_source() -> None:
+    check_source(stack_of(np.arange(18).reshape(9, 2)))
+    check_source(stack_of(np.array([b"a", b"bc", b""], dtype=object)))
+    assert [int(x) for x in stack_of(np.arange(5)).shuffle(seed=1).repeat(2).batch(10).unbatch()]
+
+
+def test_what_a_stack_gives_is_nobody_elses() -> None:
+    column = np.arange(6).reshape(3, 2)
+    (batch,) = stack_of(column).batch(3)
+    batch[:] = 0
+    assert column.tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_what_lies_in_memory_is_counted() -> None:
+    assert FromStack(np.zeros((3, 2)), Spec(UNSEEN)).held_bytes == 48
+    assert FromRows([np.zeros(2), np.zeros(3)]).held_bytes == 40

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.block import Block
 from penstock.element import LEAF, Failed
 from penstock.errors import OverBudget
-from penstock.memory.arena import Arena
+from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger
 
 SMALL = (100, 8)  # from the heap
@@ -24,7 +24,7 @@ FLOAT = np.dtype(np.float64)
 
 def new_arena(budget: int = 100_000_000) -> tuple[Ledger, Arena]:
     ledger = Ledger(budget)
-    return ledger, Arena(ledger, ledger.share("batch slots"))
+    return ledger, Arena(Slots(ledger), ledger.share("batch slots"))
 
 
 def address(array: np.ndarray) -> int:
@@ -115,7 +115,7 @@ def test_a_slot_is_not_reused_while_anything_made_from_it_lives(
     del first
     other = arena.empty(shape, FLOAT)
     assert address(other) != where
-    arena.release_unused()
+    arena.slots.release_unused()
     assert address(arena.empty(shape, FLOAT)) != where
     del kept
     gc.collect()
@@ -145,7 +145,7 @@ def test_no_two_living_arrays_ever_share_memory(steps: list[tuple[int, int]]) ->
         for number, array in alive.items():
             assert (array == number).all()
     assert ledger.charged_bytes >= sum(array.nbytes for array in alive.values())
-    arena.close()
+    arena.slots.close()
     assert ledger.charged_bytes == 0
 
 
@@ -155,29 +155,29 @@ def test_no_two_living_arrays_ever_share_memory(steps: list[tuple[int, int]]) ->
 def test_what_was_handed_over_is_the_callers_until_dropped() -> None:
     ledger, arena = new_arena()
     batch = arena.empty(SMALL, FLOAT)
-    assert arena.caller_bytes == 0
-    arena.hand_over(batch)
-    assert arena.caller_bytes == SLOT
+    assert arena.slots.caller_bytes == 0
+    arena.slots.hand_over(batch)
+    assert arena.slots.caller_bytes == SLOT
     row = batch[2]
     del batch
-    assert arena.caller_bytes == SLOT
+    assert arena.slots.caller_bytes == SLOT
     del row
-    assert arena.caller_bytes == 0
+    assert arena.slots.caller_bytes == 0
     assert ledger.charged_bytes == SLOT
 
 
 def test_handing_over_a_part_hands_over_the_slot() -> None:
     _, arena = new_arena()
     row = arena.empty(SMALL, FLOAT)[5]
-    arena.hand_over(row)
-    assert arena.caller_bytes == SLOT
+    arena.slots.hand_over(row)
+    assert arena.slots.caller_bytes == SLOT
 
 
 def test_handing_over_what_is_not_ours_does_nothing() -> None:
     _, arena = new_arena()
     for leaf in (np.zeros(3), np.zeros(3)[1:], np.frombuffer(b"12345678")):
-        arena.hand_over(leaf)
-    assert arena.caller_bytes == 0
+        arena.slots.hand_over(leaf)
+    assert arena.slots.caller_bytes == 0
 
 
 def test_what_the_caller_holds_is_never_waited_for() -> None:
@@ -186,10 +186,10 @@ def test_what_the_caller_holds_is_never_waited_for() -> None:
     kept = []
     for _ in range(20):
         kept.append(arena.empty(SMALL, FLOAT))
-        arena.hand_over(kept[-1])
+        arena.slots.hand_over(kept[-1])
         assert ledger.charged_bytes <= 15_000
     assert len({address(array) for array in kept}) == 20
-    assert arena.caller_bytes > 0
+    assert arena.slots.caller_bytes > 0
 
 
 def test_a_caller_who_keeps_everything_does_not_slow_the_search_for_a_free_slot() -> None:
@@ -198,10 +198,10 @@ def test_a_caller_who_keeps_everything_does_not_slow_the_search_for_a_free_slot(
     kept = []
     for _ in range(200):
         kept.append(arena.empty(SMALL, FLOAT))
-        arena.hand_over(kept[-1])
-    assert ledger.charged_bytes == arena.caller_bytes <= 20 * SLOT
+        arena.slots.hand_over(kept[-1])
+    assert ledger.charged_bytes == arena.slots.caller_bytes <= 20 * SLOT
     kept.clear()
-    assert arena.caller_bytes == 0
+    assert arena.slots.caller_bytes == 0
     for array in [arena.empty(SMALL, FLOAT) for _ in range(10)]:
         array[:] = 1
 
@@ -227,14 +227,14 @@ def test_slots_of_other_sizes_make_room() -> None:
 def test_a_slot_that_comes_back_from_the_caller_is_charged_again() -> None:
     ledger, arena = new_arena(budget=15_000)
     batch = arena.empty(SMALL, FLOAT)
-    arena.hand_over(batch)
-    arena.release_unused()
-    assert (ledger.charged_bytes, arena.caller_bytes) == (0, SLOT)
+    arena.slots.hand_over(batch)
+    arena.slots.release_unused()
+    assert (ledger.charged_bytes, arena.slots.caller_bytes) == (0, SLOT)
     where = address(batch)
     del batch
     again = arena.empty(SMALL, FLOAT)
     assert address(again) == where
-    assert (ledger.charged_bytes, arena.caller_bytes) == (SLOT, 0)
+    assert (ledger.charged_bytes, arena.slots.caller_bytes) == (SLOT, 0)
 
 
 # --- closing ---
@@ -247,23 +247,23 @@ def test_arrays_outlive_their_arena(shape: tuple[int, ...], handed_over: bool) -
     array = arena.empty(shape, FLOAT)
     array[:] = 5
     if handed_over:
-        arena.hand_over(array)
-    arena.close()
+        arena.slots.hand_over(array)
+    arena.slots.close()
     assert ledger.charged_bytes == 0
-    assert arena.caller_bytes == 0
+    assert arena.slots.caller_bytes == 0
     others = [arena.empty(shape, FLOAT) for _ in range(3)]
     for other in others:
         other[:] = 0
     assert (array == 5).all()
     assert ledger.charged_bytes == 0
-    arena.close()
+    arena.slots.close()
 
 
 def test_memory_goes_back_when_the_last_view_is_dropped_after_closing() -> None:
     _, arena = new_arena()
     array = arena.empty(LARGE, FLOAT)
     base = array.base
-    arena.close()
+    arena.slots.close()
     assert sys.getrefcount(base) == 3  # this name, the array, and the call itself
     del array
     assert sys.getrefcount(base) == 2

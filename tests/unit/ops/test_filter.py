@@ -44,6 +44,20 @@ def test_an_error_stands_in_its_place_and_the_next_element_follows() -> None:
     check_op(ps.Dataset.range(7).filter(even))
 
 
+def test_one_that_fails_in_the_middle_is_asked_once_and_so_are_all_others() -> None:
+    asked: list[int] = []
+
+    def even(x: int) -> bool:
+        asked.append(int(x))
+        if x == 5:
+            raise KeyError("five")
+        return x % 2 == 0
+
+    batches = all_with_errors(ps.Dataset.range(64).filter(even).ignore_errors().batch(64).run())
+    assert batches[0].tolist() == list(range(0, 64, 2))
+    assert asked == list(range(64))
+
+
 def test_a_failed_element_is_not_asked_about() -> None:
     asked: list[int] = []
 

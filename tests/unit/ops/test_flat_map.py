@@ -101,3 +101,42 @@ def test_what_the_inner_datasets_hold_leaves_the_ledger() -> None:
         next(run)
         assert run.ledger.charged_bytes >= 800 + 49 * 8
     assert run.ledger.charged_bytes == 0
+
+
+def test_small_datasets_are_stacked_together_and_large_ones_passed_on() -> None:
+    ds = ps.Dataset.range(40).flat_map(lambda x: ps.Dataset.range(int(x) % 5))
+    check_op(ds)
+    check_op(ds.batch(7))
+    large = ps.Dataset.range(3).flat_map(lambda x: ps.Dataset.range(100))
+    assert [int(x) for x in large] == [*range(100)] * 3
+
+
+def test_datasets_that_differ_are_not_stacked() -> None:
+    def inner(x: int) -> ps.Dataset:
+        return ps.Dataset.range(2, output_type=np.int32 if x % 2 else np.int64)
+
+    assert [x.dtype for x in ps.Dataset.range(2).flat_map(inner)] == [np.int64, np.int64, np.int32, np.int32]
+
+
+def test_an_element_that_is_long_in_coming_does_not_keep_those_that_are_here() -> None:
+    taken: list[int] = []
+
+    def slow() -> Any:
+        for i in range(100):
+            taken.append(i)
+            yield i
+
+    ds = ps.Dataset.from_generator(slow).flat_map(lambda x: ps.Dataset.range(2))
+    with ds.run() as run:
+        for i in range(20):
+            next(run)
+            assert len(taken) == i // 2 + 1
+
+
+def test_elements_that_wait_for_their_turn_are_on_the_ledger() -> None:
+    rows = ps.Dataset.range(100).map(lambda x: np.full(10, x))
+    with rows.flat_map(lambda row: ps.Dataset.from_tensors(row).repeat(2)).run() as run:
+        for _ in range(150):
+            next(run)
+        assert run.ledger.charged_bytes >= 80
+    assert run.ledger.charged_bytes == 0

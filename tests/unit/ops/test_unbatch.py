@@ -81,10 +81,38 @@ def test_rows_are_views_and_only_one_batch_is_held() -> None:
     batches = Dataset.range(5).map(lambda n: np.full((10, 1000), n, np.int8))
     with batches.unbatch().run(memory=25_000) as run:
         assert [int(row[0]) for row in run] == [n for n in range(5) for _ in range(10)]
-        assert 10_000 <= run.ledger.peak_bytes <= 20_000
+        assert 20_000 <= run.ledger.peak_bytes <= 25_000  # the batch at hand, and the next
+
+
+def test_stacked_batches_are_cut_as_one_without_a_copy() -> None:
+    pairs = np.arange(120).reshape(10, 4, 3), np.arange(40.0).reshape(10, 4)
+    with Dataset.from_tensor_slices(pairs).unbatch().batch(8).run() as run:
+        for i, (x, y) in enumerate(run):
+            assert np.shares_memory(x, pairs[0]) or i == 0  # the first batch alone tells that they come stacked
+            assert x.tolist() == pairs[0].reshape(40, 3)[8 * i : 8 * i + 8].tolist()
+            assert y.tolist() == pairs[1].reshape(40)[8 * i : 8 * i + 8].tolist()
+
+
+def test_stacked_batches_that_do_not_lie_in_sequence() -> None:
+    apart = np.arange(80).reshape(10, 8)[:, 1:6:2]
+    assert np.concatenate(list(Dataset.from_tensor_slices(apart).unbatch().batch(7))).tolist() == apart.ravel().tolist()
+    wide = np.arange(240).reshape(10, 8, 3)[:, :3]
+    assert all(np.shares_memory(row, wide) for row in Dataset.from_tensor_slices(wide).unbatch())  # not by a copy
+    nothing = np.zeros((3, 2, 0)), np.zeros((3, 2))
+    assert len(list(Dataset.from_tensor_slices(nothing).unbatch().batch(4))) == 2
+    assert list(Dataset.from_tensor_slices(np.zeros((3, 0, 2))).unbatch()) == []
+
+
+def test_no_more_batches_are_read_than_a_demand_uses_up() -> None:
+    batches = Dataset.from_tensor_slices(np.zeros((20, 10, 100))).shuffle(seed=1)  # 8 kB each, gathered
+    with batches.unbatch().batch(25).run() as run:
+        held = [run.stats()["stages"][-1]["elements"] for _ in run]
+    assert held[:3] == [3, 5, 8]
 
 
 def test_laws() -> None:
+    check_op(Dataset.from_tensor_slices(np.arange(24).reshape(6, 4)).unbatch().batch(10))
+    check_op(Dataset.range(12).batch(3, drop_remainder=True).unbatch().batch(5))
     check_op(Dataset.range(8).batch(3).unbatch().batch(2))
     check_op(Dataset.range(7).map(lambda n: np.full(12 // (5 - n) % 5, n)).unbatch())
     check_op(Dataset.range(5).map(lambda n: np.full(n, n)).ragged_batch(3).unbatch())

@@ -109,13 +109,14 @@ def test_no_more_is_read_than_is_needed() -> None:
 
 def test_what_the_window_holds_is_on_the_ledger() -> None:
     rows = Dataset.range(30).map(lambda n: np.full(1000, n, np.int8))
-    with rows.window(5, shift=1).run(memory=6_000) as run:
+    with rows.window(5, shift=1).run(memory=8_000) as run:
         assert sum(1 for _ in run) == 30
-        assert run.ledger.peak_bytes == 5_000
+        (window,) = (share for share in run.ledger.shares if share.name == "window")
+        assert window.peak_bytes == 5_000
     with pytest.raises(OverBudget, match="window at"), rows.window(5).run(memory=4_500) as run:
         next(run)
     # Every third element is in no window, and is not held.
-    with rows.window(5, shift=3, stride=3).run(memory=6_000) as run:
+    with rows.window(5, shift=3, stride=3).run(memory=8_000) as run:
         assert sum(1 for _ in run) == 10
 
 
@@ -146,3 +147,20 @@ def test_resume_reads_no_more_than_the_window_again() -> None:
         assert [int(x) for x in next(run)] == list(range(1500, 1510))
     assert int(next(iter(window))) == 1499
     assert len(made) < 500
+
+
+@pytest.mark.parametrize("arguments", [(3,), (3, 1), (2, 2), (2, 1, 3), (4, 3, 1, True)])
+def test_laws_over_a_source_that_gives_its_elements_stacked(arguments: Any) -> None:
+    check_op(Dataset.range(12).window(*arguments))
+    check_op(Dataset.range(12).shuffle(4, seed=1).window(*arguments).flat_map(lambda window: window.batch(3)))
+
+
+def test_windows_of_a_source_are_charged_and_share_nothing() -> None:
+    rows = Dataset.from_tensor_slices(np.arange(60, dtype=np.int8).reshape(20, 3))
+    with rows.window(4, shift=1).run() as run:
+        first, second = next(run), next(run)
+        assert run.ledger.charged_bytes == 12
+    (batch,) = first.batch(4)
+    batch[:] = 0
+    assert next(row.tolist() for row in second) == [3, 4, 5]
+    assert run.ledger.charged_bytes == 0

@@ -26,7 +26,7 @@ def failing(size: int, *values: int) -> Any:
 
 def in_twos(size: int) -> Any:
     """0, 1, 2, … in blocks of at most two."""
-    return Dataset.range(size).batch(2).flat_map(Dataset.from_tensor_slices)
+    return Dataset.range(size).batch(2).unbatch()
 
 
 def delivered(dataset: Any) -> list[Any]:
@@ -108,7 +108,7 @@ def test_what_waits_for_others_is_on_the_ledger() -> None:
     run = Dataset.zip(wide, in_twos(30)).batch(5).run(optimize=False)
     next(run)
     (held,) = (share for share in run.ledger.shares if share.name.startswith("zip"))
-    assert held.peak_bytes == 5 * 8000
+    assert held.peak_bytes == 4 * 8000  # the first comes alone, to be measured, and goes at once
     run.close()
     assert run.ledger.charged_bytes == 0
 

@@ -54,7 +54,8 @@ def test_results_lie_in_one_slot_and_are_the_same() -> None:
         for batch, expected in zip(run, plain, strict=True):
             np.testing.assert_array_equal(batch, expected)
             assert batch.ctypes.data % 64 == 0
-        assert run.ledger.peak_bytes <= plain.ledger.peak_bytes
+        # The batch with the caller, the next one in its slot, and one result on its way into it.
+        assert run.ledger.peak_bytes <= 4 * 4 * row(0).nbytes
 
 
 @pytest.mark.parametrize("results", [

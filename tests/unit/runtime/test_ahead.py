@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.block import Block
 from penstock.cursor import Cursor
 from penstock.element import Failed
-from penstock.memory.arena import Arena
+from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger
 from penstock.runtime.backends.ahead import AheadCursor
 from penstock.runtime.meter import Meter
@@ -55,7 +55,7 @@ class Watched(ListCursor):
 
 def ahead(source: Cursor, num: int, budget: int = 1_000_000) -> tuple[AheadCursor, Ledger, Meter]:
     ledger, meter = Ledger(budget), Meter("prefetch")
-    arena = Arena(ledger, ledger.share("slots"))
+    arena = Arena(Slots(ledger), ledger.share("slots"))
     return AheadCursor(source, num, ledger.share("prefetch"), arena, meter), ledger, meter
 
 
@@ -148,6 +148,95 @@ def test_an_input_that_cannot_tell_its_position_is_an_error_and_not_a_hang() -> 
     with pytest.raises(Bad):
         cursor.pull(1)
     cursor.close()
+
+
+# --- what is cheaper than a hand-over ---
+
+
+class Dear(ListCursor):
+    """Gives elements that take long from some place on, to some other place."""
+
+    def __init__(self, rows: list[Any], start: int, stop: int) -> None:
+        super().__init__(rows)
+        self._dear = range(start, stop)
+        self._never = threading.Event()
+        self.pulled_by: list[str] = []
+
+    def pull(self, n: int) -> Block | None:
+        self.pulled_by += [threading.current_thread().name] * n
+        if self.place in self._dear:
+            self._never.wait(0.005)
+        return super().pull(n)
+
+
+def test_what_is_cheaper_than_a_hand_over_is_made_when_it_is_asked_for() -> None:
+    source = Watched(list(range(2000)), most=100)
+    cursor, ledger, meter = ahead(source, 2)
+    taken = 0
+    while meter.chosen["buffer_size"] != "inline":
+        taken += cursor.pull(1).size  # type: ignore[union-attr]
+    while source.num_given > taken:
+        taken += cursor.pull(1).size  # type: ignore[union-attr]
+    assert ledger.charged_bytes == 0
+    block = cursor.pull(50)
+    assert block is not None
+    assert block.size == 50  # no buffer between: the whole demand is passed on
+    assert source.num_given == taken + 50
+    assert all_of(cursor, 7) == list(range(taken + 50, 2000))
+    assert cursor.pull(1) is None
+    cursor.close()
+
+
+def test_the_thread_comes_back_when_elements_become_dear() -> None:
+    source = Dear(list(range(3000)), 2000, 2100)
+    cursor, _, meter = ahead(source, 2)
+    found, sizes = [], []
+    while (block := cursor.pull(1)) is not None:
+        found += block.rows()
+        sizes.append(meter.chosen["buffer_size"])
+    cursor.close()
+    assert found == list(range(3000))
+    assert sizes[1990] == "inline"
+    assert sizes[2090] == 2
+    here = threading.current_thread().name
+    assert source.pulled_by[1990] == here
+    assert source.pulled_by[2090] != here
+
+
+def test_what_is_dear_is_never_made_in_the_callers_thread() -> None:
+    source = Dear(list(range(100)), 0, 100)
+    cursor, _, _ = ahead(source, 2)
+    assert all_of(cursor, 1) == list(range(100))
+    cursor.close()
+    assert threading.current_thread().name not in source.pulled_by
+
+
+def test_an_input_that_raises_in_the_callers_thread_has_ended_too() -> None:
+    source = Watched([*range(1000), Raises(Bad()), 5])
+    cursor, _, meter = ahead(source, 2)
+    for expected in range(1000):
+        assert cursor.pull(1).rows() == [expected]  # type: ignore[union-attr]
+    assert meter.chosen["buffer_size"] == "inline"
+    with pytest.raises(Bad):
+        cursor.pull(1)
+    assert cursor.pull(1) is None
+    cursor.close()
+
+
+def test_a_position_is_exact_whoever_makes_the_elements() -> None:
+    rows = list(range(2300))
+    cursor, _, meter = ahead(Dear(rows, 1000, 1100), 2)
+    seen = set()
+    for i in range(2300):
+        if i % 90 == 0:
+            seen.add(meter.chosen["buffer_size"])
+            again, _, _ = ahead(ListCursor(rows), 2)
+            again.restore(cursor.state())
+            assert again.pull(1).rows() == [i]  # type: ignore[union-attr]
+            again.close()
+        assert cursor.pull(1).rows() == [i]  # type: ignore[union-attr]
+    cursor.close()
+    assert seen == {2, "inline"}
 
 
 # --- positions ---

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.block import Block
 from penstock.element import LEAF
-from penstock.memory.arena import Arena
+from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger, Share
 from penstock.runtime.channel import Admission, Ready, Threads
 
@@ -19,7 +19,7 @@ def block(nbytes: int) -> Block:
 def admission(budget: int) -> tuple[Admission, Share, Ledger]:
     ledger = Ledger(budget)
     share = ledger.share("map")
-    return Admission(share, Arena(ledger, ledger.share("slots"))), share, ledger
+    return Admission(share, Arena(Slots(ledger), ledger.share("slots"))), share, ledger
 
 
 def test_the_first_block_runs_alone_and_is_measured() -> None:
@@ -32,6 +32,20 @@ def test_the_first_block_runs_alone_and_is_measured() -> None:
     second = admit.try_admit(1)
     assert second is not None
     assert second.nbytes == 1250  # the largest seen, and a quarter
+
+
+def test_as_much_is_reserved_as_so_many_elements_will_hold() -> None:
+    admit, _, ledger = admission(100_000)
+    first = admit.try_admit(0)
+    assert first is not None
+    admit.settle(first, Block.of_rows([np.int64(1), np.int64(2)]))
+    assert ledger.charged_bytes == 16
+    larger = admit.try_admit(1, 100)
+    assert larger is not None
+    assert larger.nbytes == 1000
+    smaller = admit.try_admit(1, 1)
+    assert smaller is not None
+    assert smaller.nbytes == 20  # the largest block seen, and a quarter
 
 
 def test_what_was_begun_is_seen_before_it_is_settled() -> None:

@@ -134,13 +134,9 @@ def test_what_is_no_error_of_an_element_ends_the_run(parallel: int | None) -> No
 
 def test_a_run_that_needs_more_than_its_budget_says_so_and_is_closed() -> None:
     run = (
-        D.range(1000)
-        .filter(lambda x: True)
-        .map(lambda x: np.zeros(100), stateful=True)
-        .shuffle(500)
-        .run(memory="100kB")
+        D.range(1000).filter(lambda x: True).map(lambda x: np.zeros(100), stateful=True).window(500).run(memory="100kB")
     )
-    with pytest.raises(OverBudget, match=r"shuffle at test_run.py:\d+: asked for 800 B more .* of the 100 kB budget"):
+    with pytest.raises(OverBudget, match=r"window at test_run.py:\d+: asked for 800 B more .* of the 100 kB budget"):
         next(run)
     assert run.ledger.charged_bytes == 0
     assert run.ledger.peak_bytes <= 100_000
@@ -343,11 +339,14 @@ def test_stats_tell_of_the_run_and_of_each_stage() -> None:
         stats = run.stats()
     assert stats["epoch"] == 3
     assert stats["budget_bytes"] == 1_000_000
-    assert set(stats) == {"epoch", "budget_bytes", "charged_bytes", "peak_bytes", "caller_bytes", "stages"}
+    of_run = {"epoch", "budget_bytes", "charged_bytes", "peak_bytes", "caller_bytes", "spilled_bytes", "pressure"}
+    assert set(stats) == {*of_run, "stages"}
     stages = {stage["name"].split("(")[0]: stage for stage in stats["stages"]}
     assert set(stages) == {"range", "filter", "map", "batch"}
     for stage in stages.values():
-        assert set(stage) == {"name", "elements", "bytes", "failed", "busy_s", "waiting_s", "chosen"}
+        counted = {"name", "elements", "bytes", "failed", "busy_s", "waiting_s", "chosen"}
+        account = {"held_bytes", "peak_bytes", "floor_bytes", "slack_used_bytes", "spilled_bytes"}
+        assert set(stage) == counted | account
         assert stage["busy_s"] >= 0
         assert stage["waiting_s"] == 0
     counts = {name: (stage["elements"], stage["failed"]) for name, stage in stages.items()}

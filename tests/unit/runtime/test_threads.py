@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.block import Block
-from penstock.cursor import Cursor
-from penstock.memory.arena import Arena
-from penstock.memory.ledger import Ledger
-from penstock.plan.traits import Traits
-from penstock.runtime.backends.threads import ParallelCursor
-from penstock.runtime.meter import Meter
-from tests.unit.fakes import ListCursor, Raises, all_of, all_with_errors
+from tests.unit.fakes import all_with_errors
 
 D = ps.Dataset
 DEADLINE_S = 20.0
@@ -341,89 +334,3 @@ def test_the_order_is_kept_where_it_must_be_read_again(above: Any) -> None:
                 with dataset().run() as again:
                     again.load_state_dict(run.state_dict())
                     assert sorted(seen + [int(x) for x in again]) == [i * i for i in range(60)]
-
-
-# --- the cursor itself ---
-
-
-def parallel(cursor: Cursor, num: int = 2, ordered: bool = True, function: Any = None) -> tuple[ParallelCursor, Ledger]:
-    ledger = Ledger(1_000_000)
-    arena = Arena(ledger, ledger.share("slots"))
-    call = function or (lambda block, place: Block.of_rows([row * 10 for row in block.rows()]))
-    traits = Traits(num_parallel_calls=num)
-    return ParallelCursor(lambda: cursor, call, traits, ordered, ledger.share("map"), arena, Meter("map")), ledger
-
-
-@pytest.mark.parametrize("n", [1, 3, 100])
-@pytest.mark.parametrize("most", [1, 2, 100])
-def test_blocks_of_any_size_come_out_in_order(n: int, most: int) -> None:
-    cursor, ledger = parallel(ListCursor(list(range(50)), most))
-    assert all_of(cursor, n) == [i * 10 for i in range(50)]
-    cursor.close()
-    assert ledger.charged_bytes == 0
-
-
-def test_an_input_that_raises_is_told_after_what_came_before_it() -> None:
-    cursor, ledger = parallel(ListCursor([1, 2, Raises(Bad()), 4], most=1))
-    assert [cursor.pull(1).rows() for _ in range(2)] == [[10], [20]]  # type: ignore[union-attr]
-    with pytest.raises(Bad):
-        cursor.pull(1)
-    cursor.close()
-    assert ledger.charged_bytes == 0
-
-
-class Stateless(ListCursor):
-    def state(self) -> Any:
-        raise Bad("no state")
-
-
-@pytest.mark.timeout(10)
-def test_an_input_that_cannot_tell_its_position_is_an_error_and_not_a_hang() -> None:
-    cursor, _ = parallel(Stateless([1, 2, 3]))
-    with pytest.raises(Bad):
-        cursor.pull(1)
-    cursor.close()
-
-
-def test_a_function_of_blocks_that_raises_is_told_in_its_place() -> None:
-    def function(block: Block, place: int) -> Block:
-        if place == 2:
-            raise Bad
-        return block
-
-    cursor, _ = parallel(ListCursor(list(range(5)), most=1), function=function)
-    assert [cursor.pull(1).rows() for _ in range(2)] == [[0], [1]]  # type: ignore[union-attr]
-    with pytest.raises(Bad):
-        cursor.pull(1)
-    cursor.close()
-
-
-def test_places_are_counted_in_the_order_of_the_input() -> None:
-    places: dict[int, int] = {}
-
-    def function(block: Block, place: int) -> Block:
-        places.update({row: place + i for i, row in enumerate(block.rows())})
-        return block
-
-    cursor, _ = parallel(ListCursor(list(range(100)), most=3), num=4, function=function)
-    assert all_of(cursor, 8) == list(range(100))
-    assert places == {i: i for i in range(100)}
-    cursor.close()
-
-
-def test_skipping_before_the_start_calls_nothing() -> None:
-    source = ListCursor(list(range(10)))
-    cursor, _ = parallel(source)
-    assert cursor.skip(4) == 4
-    assert source.asked == []
-    assert all_of(cursor, 2) == [40, 50, 60, 70, 80, 90]
-    assert cursor.skip(1) == 0
-    cursor.close()
-
-
-def test_closing_closes_the_input_and_may_come_at_any_time() -> None:
-    source = ListCursor(list(range(10)))
-    cursor, _ = parallel(source)
-    cursor.close()
-    assert source.num_closed == 1
-    cursor.close()

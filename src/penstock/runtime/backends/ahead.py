@@ -1,4 +1,8 @@
-"""Working ahead: a thread makes elements ready before they are asked for (`prefetch`)."""
+"""Working ahead: a thread makes elements ready before they are asked for (`prefetch`).
+
+Handing something over from one thread to another takes tens of microseconds. What is made in less gains nothing from a
+thread: once that is measured, the consumer pulls for itself and nothing is held ready, until elements become dear.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +14,66 @@ from ...cursor import Cursor, State, expect_list, replay
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
 from ...options import AUTOTUNE
-from ..channel import Admission, Ready, Threads
+from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
 
 __all__ = ["AheadCursor"]
 
 _MOST_AHEAD = 64
+# A hand-over costs about as much as making something this dear. The thread comes back only well above it.
+_CHEAP_NS = 20_000
+_DEAR_NS = 2 * _CHEAP_NS
+# In the thread no pull counts for more: the rest may have been waiting for the interpreter. The consumer counts all.
+_CONTENDED_NS = 10 * _CHEAP_NS
+# So many elements are measured before it is tried without the thread, twice as many after each time that failed.
+_TRIAL_ELEMENTS = 64
+# The average is over about as many elements.
+_REMEMBERED = 256
 _NOT_PULLING = object()
 
 
 class AheadCursor(Cursor):
-    """The input's elements, up to `num_elements` of them made ready by a thread."""
+    """The input's elements, up to `num_elements` of them made ready by a thread where that pays."""
 
-    def __init__(self, input: Cursor, num_elements: int, share: Share, arena: Arena, meter: Meter) -> None:
+    def __init__(
+        self,
+        input: Cursor,
+        num_elements: int,
+        share: Share,
+        arena: Arena,
+        meter: Meter,
+        boundary: Boundary | None = None,
+    ) -> None:
         self._input = input
         self._capacity = 2 if num_elements == AUTOTUNE else num_elements
         self._tuned = num_elements == AUTOTUNE
         self._was_full = False
+        self._share = share
         self._admission = Admission(share, arena)
+        self._boundary = boundary or Boundary(None)
+        self._boundary.holds = self._holds
+        # What the consumer was given last is held until it asks again.
+        self._given: Lease | None = None
         self._meter = meter
         self._ready: deque[Ready] = deque()
         self._pulling: State = _NOT_PULLING
         self._demand = 1
         self._ended = False
+        # Set by the thread, which then leaves the input alone; cleared by the consumer.
+        self._inline = False
+        self._made = 0
+        self._making_ns = 0
+        self._trial = self._untried = _TRIAL_ELEMENTS
         self._threads = Threads("ahead")
-        meter.chosen["buffer_size"] = self._capacity
+        self._note()
+
+    def _note(self) -> None:
+        self._meter.chosen["buffer_size"] = "inline" if self._inline else self._capacity
+
+    # --- in the thread ---
+
+    def _holds(self) -> bool:
+        return not self._threads.stopped and (bool(self._ready) or self._given is not None)
 
     def _num_ready(self) -> int:
         return sum(item.size - item.offset for item in self._ready)
@@ -64,15 +103,21 @@ class AheadCursor(Cursor):
                     lease.release()
                 # Not before the item is there: the consumer would take an error for the end.
                 self._ended = item.block is None
+                self._untried -= item.size
+                if self._untried <= 0 and self._hand_over_ns() < _CHEAP_NS:
+                    self._inline = True
+                    self._note()
                 changed.notify_all()
                 if self._ended:
                     return
 
     def _admit(self) -> Lease | None:
+        if self._inline:
+            return None
         if self._num_ready() >= self._capacity:
             self._was_full = True
             return None
-        return self._admission.try_admit(len(self._ready))
+        return self._admission.try_admit(len(self._ready) + (self._given is not None))
 
     def _begin(self, item: Ready) -> None:
         try:
@@ -82,17 +127,36 @@ class AheadCursor(Cursor):
 
     def _make(self, item: Ready, demand: int) -> None:
         try:
-            item.block = self._input.pull(demand)
-            if item.block is not None:
-                item.size = item.block.size
-                self._admission.settle(item.lease, item.block)
+            start = perf_counter_ns()
+            with self._share.waiting_while(self._boundary.may_release):
+                item.block = self._input.pull(demand)
+                if item.block is not None:
+                    self._measure(item.block.size, min(perf_counter_ns() - start, _CONTENDED_NS))
+                    item.size = item.block.size
+                    self._admission.settle(item.lease, item.block)
         except BaseException as error:
             item.error, item.block = error, None
 
+    def _measure(self, size: int, elapsed_ns: int) -> None:
+        self._made += size
+        self._making_ns += elapsed_ns
+        while self._made > _REMEMBERED:
+            self._made //= 2
+            self._making_ns //= 2
+
+    def _hand_over_ns(self) -> int:
+        """What it takes to make as much as is handed over at a time."""
+        return self._making_ns * min(self._demand, self._capacity) // max(1, self._made)
+
+    # --- in the consumer ---
+
     def pull(self, n: int) -> Block | None:
+        if self._inline and not self._ready:
+            return self._pull_inline(n)
         changed = self._threads.changed
         with changed:
             self._demand = n
+            self._take_back()
             if not self._threads.count and not self._ended:
                 self._threads.start(self._work)
             start = perf_counter_ns()
@@ -111,16 +175,51 @@ class AheadCursor(Cursor):
             block = item.take(n)
             if item.empty:
                 self._ready.popleft()
-                item.lease.release()
+                self._given = item.lease
             changed.notify_all()
             return block
+
+    def _take_back(self) -> None:
+        """The consumer asks again: what it was given is no longer on its way."""
+        if self._given is not None:
+            with self._threads.changed:
+                self._given.release()
+                self._given = None
+                self._threads.changed.notify_all()
+
+    def _pull_inline(self, n: int) -> Block | None:
+        self._take_back()
+        if self._ended:
+            return None
+        self._demand = n
+        start = perf_counter_ns()
+        try:
+            block = self._input.pull(n)
+        except BaseException:
+            self._ended = True
+            raise
+        elapsed = perf_counter_ns() - start
+        self._meter.inputs_ns += elapsed
+        if block is None:
+            self._ended = True
+            return None
+        self._measure(block.size, elapsed)
+        if self._hand_over_ns() > _DEAR_NS:
+            with self._threads.changed:
+                self._inline = False
+                self._made = self._making_ns = 0
+                self._trial *= 2
+                self._untried = self._trial
+                self._note()
+                self._threads.changed.notify_all()
+        return block
 
     def _grow(self) -> None:
         """The consumer came to an empty buffer that had been full: a larger one would have helped."""
         if self._tuned and self._was_full and self._capacity < _MOST_AHEAD:
             self._capacity *= 2
             self._was_full = False
-            self._meter.chosen["buffer_size"] = self._capacity
+            self._note()
 
     def state(self) -> State:
         with self._threads.changed:
@@ -139,6 +238,7 @@ class AheadCursor(Cursor):
 
     def close(self) -> None:
         self._threads.stop()
+        self._take_back()
         while self._ready:
             self._ready.popleft().lease.release()
         self._ended = True

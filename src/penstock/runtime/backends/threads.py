@@ -1,4 +1,10 @@
-"""The thread backend: a function of blocks called in several threads (`num_parallel_calls`)."""
+"""The thread backend: a function of blocks called in several threads (`num_parallel_calls`).
+
+Handing a piece from thread to thread costs tens of microseconds, and several times that where threads contend for the
+interpreter. So a piece should be worth about a millisecond. Where elements are so cheap that the demand is not worth
+that, pieces go beyond the demand, within bounds (`_reach`): of small elements only, in memory that nobody misses, never
+more in flight than were delivered so far, so that who takes ten elements does not pay for thousands.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,13 @@ from time import perf_counter_ns
 
 from ...block import Block
 from ...cursor import Cursor, State, expect_list
+from ...element import nbytes_of
 from ...errors import StateError
 from ...memory.arena import Arena
-from ...memory.ledger import Share
-from ...plan.op import ElementFunction
+from ...memory.ledger import Lease, Share
+from ...plan.op import ElementFunction, Room, call_with_room
 from ...plan.traits import Traits
-from ..channel import Admission, Ready, Threads
+from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
 from .inline import count_failures
 from .tuner import ParallelismTuner
@@ -23,14 +30,20 @@ from .tuner import ParallelismTuner
 __all__ = ["ParallelCursor"]
 
 _PIECE_NS = 1_000_000
+# A call that took no longer than this may have spent most of it waiting for the interpreter.
+_CONTENDED_NS = 20 * _PIECE_NS
+# Bounds of what is in flight beyond the demand: elements in all, bytes of a piece, and the part of free memory.
+_MOST_BEYOND = 8192
+_PIECE_BYTES = 1 << 16
+_FREE_PART = 16
 
 
 class ParallelCursor(Cursor):
     """A one-to-one function of blocks, called in several threads.
 
     Workers pull from the input themselves, one at a time, and give each piece a ticket in the order of pulling; ordered
-    delivery is by ticket. Pieces are sized so that a call takes about a millisecond: a cheap function is called on many
-    elements at a time, an expensive one on a single element. Threads start with the first pull.
+    delivery is by ticket. Pieces are sized so that making one takes about a millisecond: a cheap function is called on
+    many elements at a time, an expensive one on a single element. Threads start with the first pull.
     """
 
     def __init__(
@@ -42,6 +55,8 @@ class ParallelCursor(Cursor):
         share: Share,
         arena: Arena,
         meter: Meter,
+        boundary: Boundary | None = None,
+        live: bool = False,
     ) -> None:
         self._open_input = open_input
         self._input = open_input()
@@ -50,16 +65,29 @@ class ParallelCursor(Cursor):
         self._tells_failures = traits.tells_failures
         self._tuner = ParallelismTuner(traits.num_parallel_calls, meter)
         self._share = share
+        self._arena = arena
         self._admission = Admission(share, arena)
         self._meter = meter
+        self._boundary = boundary or Boundary(None)
+        self._boundary.holds = self._holds
+        # What the consumer was given last is held until it asks again.
+        self._given: list[Lease] = []
         self._tickets: deque[Ready] = deque()
         self._place = 0
+        # Who counts failures, or may wait long for an element, gets no more than was demanded.
+        self._may_reach = not live and not traits.tells_failures
         self._demand = 1
+        self._delivered = 0
         self._element_ns = 0
+        self._element_bytes = 0
         self._ended = False
         # Failures that the input has heard of; of these, those in pieces delivered whole, or found further up.
         self._num_lost = 0
         self._num_lost_delivered = 0
+        # The piece that is being pulled now. Until it is there the input is its worker's alone, who may have to wait
+        # for memory: failures found meanwhile are kept for it, and nobody else ever waits for the input.
+        self._begun: Ready | None = None
+        self._num_untold = 0
         # Held while pulling, so that tickets are given in the order of the input; taken before `changed`, never after.
         self._pulling = threading.Lock()
         self._threads = Threads("map")
@@ -89,60 +117,115 @@ class ParallelCursor(Cursor):
         """Pulls the next piece of the input and gives it its ticket."""
         changed = self._threads.changed
         with changed:
-            lease = None if self._ended or self._threads.stopped else self._admission.try_admit(len(self._tickets))
+            size, lease = self._piece(), None
+            if not self._ended and not self._threads.stopped:
+                lease = self._admission.try_admit(len(self._tickets), size)
             if lease is None:
                 if not self._ended and not self._threads.stopped:
                     changed.wait(0.002)  # until the consumer has taken something, or memory came free elsewhere
                 return None
-        ticket = Ready(None, self._place, lease)
-        ticket.lost_before = self._num_lost
+            ticket = Ready(None, self._place, lease)
+            ticket.lost_before = self._num_lost
+            try:
+                ticket.before = self._input.state()
+            except BaseException as error:
+                ticket.error, self._ended = error, True
+                self._tickets.append(ticket)
+                changed.notify_all()
+                return None
+            self._begun = ticket
+        start = perf_counter_ns()
         try:
-            ticket.before = self._input.state()
-            block = self._input.pull(self._piece())
+            with self._share.waiting_while(self._boundary.may_release):
+                block = self._input.pull(size)
+                if block is not None:
+                    self._hold_input(ticket, block)
         except BaseException as error:
             ticket.error, block = error, None
         with changed:
+            self._begun = None
             if block is not None:
                 ticket.size = block.size
+                ticket.pulling_ns = perf_counter_ns() - start
                 self._place += block.size
             else:
                 self._ended = True
+                changed.notify_all()
             if block is not None or ticket.error is not None:
                 self._tickets.append(ticket)
             else:
                 lease.release()
-            changed.notify_all()
+            if self._num_untold:
+                num_lost, self._num_untold = self._num_untold, 0
+                self._lost(num_lost)
         return None if block is None else (ticket, block)
+
+    def _hold_input(self, ticket: Ready, block: Block) -> None:
+        """The input may be asked again while the function still looks at this block: it is on our account now."""
+        self._arena.take_over(block)
+        ticket.input_bytes = self._admission.held_bytes(block)
+        ticket.lease.settle(ticket.lease.nbytes + ticket.input_bytes)
+
+    def _holds(self) -> bool:
+        """Whether what is in flight will be taken, and come free, whatever becomes of what is begun now."""
+        return not self._threads.stopped and bool(self._given or self._tickets)
+
+    def _may_release_before(self, ticket: Ready) -> bool:
+        """Whether others will release memory while this piece waits for it."""
+        if self._threads.stopped:
+            return False
+        first = next(iter(self._tickets), None) is ticket
+        return bool(self._given) or not first or self._boundary.outer_may_release()
 
     def _piece(self) -> int:
         """How many elements a call should take: about a millisecond's worth, shared fairly among the workers."""
         if not self._element_ns:
             return 1
         fair = -(-self._demand // max(1, self._tuner.level))
-        return max(1, min(fair, _PIECE_NS // self._element_ns))
+        return max(1, min(max(fair, self._reach()), _PIECE_NS // self._element_ns))
+
+    def _reach(self) -> int:
+        """How many elements a piece may have whatever the demand."""
+        if not self._may_reach or not self._element_bytes:
+            return 0
+        pieces = 3 * self._tuner.level  # two for each worker may wait, and each may have begun another meanwhile
+        nbytes = min(_PIECE_BYTES, self._share.free_bytes // (_FREE_PART * pieces))
+        return min(min(self._delivered, _MOST_BEYOND) // pieces, nbytes // self._element_bytes)
 
     def _call(self, ticket: Ready, block: Block) -> None:
         start = perf_counter_ns()
         result, error, num_lost = None, None, 0
         try:
-            result, num_lost = self._applied(block, ticket.place)
-            self._admission.settle(ticket.lease, result)
+            with self._share.waiting_while(lambda: self._may_release_before(ticket)):
+                result, num_lost = self._applied(block, ticket.place, _InFlight(ticket.lease))
+                self._admission.settle(ticket.lease, result, ticket.input_bytes)
         except BaseException as raised:
             result, error = None, raised
         elapsed = perf_counter_ns() - start
         with self._threads.changed:
             ticket.block, ticket.error, ticket.num_lost = result, error, num_lost
-            self._element_ns = (self._element_ns * 3 + elapsed // block.size) // 4 or 1
+            self._measure(block, result, elapsed + ticket.pulling_ns)
             self._meter.worker_ns += elapsed
             self._tuner.finished(block.size)
             self._threads.changed.notify_all()
 
-    def _applied(self, block: Block, place: int) -> tuple[Block, int]:
+    def _measure(self, block: Block, result: Block | None, elapsed_ns: int) -> None:
+        """Learns from a piece what an element costs, in time and in bytes of what goes in or comes out."""
+        each_ns = elapsed_ns // block.size
+        if self._element_ns and elapsed_ns < _CONTENDED_NS:
+            each_ns = min(each_ns, 2 * self._element_ns)
+        self._element_ns = (self._element_ns * 3 + each_ns) // 4 or 1
+        if self._may_reach and result is not None:
+            goes_in, comes_out = _sampled_bytes(block), _sampled_bytes(result)
+            if goes_in and comes_out:  # a nested dataset does not say how much it holds
+                self._element_bytes = max(self._element_bytes, goes_in, comes_out)
+
+    def _applied(self, block: Block, place: int, room: Room | None = None) -> tuple[Block, int]:
         """What the function makes of a block, and how many elements failed in it."""
-        result = self._function(block, place)
+        result = call_with_room(self._function, block, place, room)
         num_lost = self._failures_in(result, block)
         if num_lost:
-            with self._pulling, self._threads.changed:
+            with self._threads.changed:
                 self._lost(num_lost)
         return result, num_lost
 
@@ -153,6 +236,9 @@ class ParallelCursor(Cursor):
         return count_failures(result) - count_failures(block)
 
     def _lost(self, n: int) -> None:
+        if self._begun is not None:
+            self._num_untold += n
+            return
         self._input.lost(n)
         self._num_lost += n
         self._ended = False  # an elastic take below may have made room
@@ -166,6 +252,7 @@ class ParallelCursor(Cursor):
             return self._pull_inline(n)
         changed = self._threads.changed
         with changed:
+            self._take_back()
             self._tuner.asked(starved=not self._is_ready())
             while self._threads.count < self._tuner.level:
                 number = self._threads.count
@@ -190,22 +277,35 @@ class ParallelCursor(Cursor):
             ticket.lease.release()
             raise ticket.error
         block = ticket.take(n)
+        self._delivered += block.size
         if ticket.empty:
             self._tickets.remove(ticket)
-            ticket.lease.release()
+            self._given.append(ticket.lease)
             self._num_lost_delivered += ticket.num_lost or 0
-        self._threads.changed.notify_all()
+            self._threads.changed.notify_all()
         return block
+
+    def _take_back(self) -> None:
+        """The consumer asks again: what it was given is no longer on its way."""
+        if self._given:
+            with self._threads.changed:
+                while self._given:
+                    self._given.pop().release()
+                self._threads.changed.notify_all()
 
     def _pull_inline(self, n: int) -> Block | None:
         """Calls in the consumer's own thread, while the tuner finds out what a call costs, or if calls are cheap."""
+        self._take_back()
         if self._tickets:
             return self._take(n)
         block = self._input.pull(n if self._element_ns else 1)
         if block is None:
             return None
         start = perf_counter_ns()
-        result, num_lost = self._applied(block, self._place)
+        lease = self._share.acquire(0)
+        self._given.append(lease)
+        result, num_lost = self._applied(block, self._place, _InFlight(lease))
+        self._admission.settle(lease, result)
         elapsed = perf_counter_ns() - start
         self._num_lost_delivered += num_lost
         self._place += block.size
@@ -214,7 +314,7 @@ class ParallelCursor(Cursor):
         return result
 
     def lost(self, n: int) -> None:
-        with self._pulling, self._threads.changed:
+        with self._threads.changed:
             self._lost(n)
             self._num_lost_delivered += n
 
@@ -233,13 +333,12 @@ class ParallelCursor(Cursor):
         Ordered, the first undelivered piece says all: what follows it is pulled again.
         """
         with self._threads.changed:
-            if self._ordered and self._tickets:
-                return self._state_at(self._tickets[0])
-        with self._pulling, self._threads.changed:
-            if self._ordered and self._tickets:  # begun while we waited for the lock
-                return self._state_at(self._tickets[0])
+            first = self._tickets[0] if self._tickets else self._begun
+            if self._ordered and first is not None:
+                return self._state_at(first)
             waiting = [[t.before, t.place, t.size, t.offset, int(t.num_lost is None)] for t in self._tickets]
-            return [self._input.state(), self._place, 0, 0, waiting]
+            before = self._input.state() if self._begun is None else self._begun.before
+            return [before, self._place, 0, self._num_untold, waiting]
 
     def _state_at(self, ticket: Ready) -> State:
         return [ticket.before, ticket.place, ticket.offset, self._num_lost_delivered - ticket.lost_before, []]
@@ -281,7 +380,31 @@ class ParallelCursor(Cursor):
 
     def close(self) -> None:
         self._threads.stop()
+        self._take_back()
         while self._tickets:
             self._tickets.popleft().lease.release()
         self._ended = True
         self._input.close()
+
+
+class _InFlight:
+    """Counts results as they are made, on the lease of their piece: there is room for all, or none at all."""
+
+    __slots__ = ("_lease", "_made")
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._made = 0
+
+    def add(self, nbytes: int, count: int = 1) -> bool:
+        self._made += nbytes
+        if self._made > self._lease.nbytes:
+            self._lease.settle(self._made)
+        return True
+
+
+def _sampled_bytes(block: Block) -> int:
+    """Bytes of an element, judged by the first: enough to tell small ones from large ones."""
+    if block.columns is not None:
+        return -(-block.nbytes // block.size)
+    return nbytes_of(block.rows()[0])

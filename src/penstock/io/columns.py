@@ -1,0 +1,118 @@
+"""Columns: how rows of one array are read, by the kind of array it is.
+
+A column gives rows that lie side by side with `view`, and scattered ones with `pick`, which is told more indices than
+it is to read now: where the array is in memory, the rows that will be next are asked for before they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._native import gather
+from ..element import encode_strings
+from ..memory.arena import Arena
+
+__all__ = ["Column", "column_of"]
+
+
+class Column(Protocol):
+    """Rows of one array."""
+
+    def view(self, part: slice) -> np.ndarray:
+        """Rows that lie side by side: without a copy where that is possible."""
+
+    def pick(self, index: np.ndarray, start: int, size: int) -> np.ndarray:
+        """The rows `index[start : start + size]`; those behind are likely to be picked next."""
+
+
+def column_of(array: Any, arena: Arena) -> Column:
+    """The column of an array, or of an h5py- or zarr-like object."""
+    if not isinstance(array, np.ndarray):
+        return _LazyColumn(array, arena)
+    plain = array.view(np.ndarray)  # a memmap's own slicing is slow
+    plain.flags.writeable = False
+    if plain.dtype.hasobject or plain.dtype.kind in "UST":
+        return _StringColumn(plain)
+    return _PlainColumn(plain, arena) if plain.flags.c_contiguous else _StridedColumn(plain, arena)
+
+
+class _PlainColumn:
+    """Scattered rows are gathered into a slot."""
+
+    __slots__ = ("_arena", "_make", "array")
+
+    def __init__(self, array: np.ndarray, arena: Arena) -> None:
+        self.array = array
+        self._arena = arena
+        self._make: Callable[[int], np.ndarray] | None = None  # most columns that are opened are read in order
+
+    def view(self, part: slice) -> np.ndarray:
+        return self.array[part]
+
+    def pick(self, index: np.ndarray, start: int, size: int) -> np.ndarray:
+        slot = (self._make or self._maker())(size)
+        gather(self.array, index, start, slot)
+        return slot
+
+    def _maker(self) -> Callable[[int], np.ndarray]:
+        self._make = self._arena.maker(self.array.shape[1:], self.array.dtype)
+        return self._make
+
+
+class _StridedColumn(_PlainColumn):
+    """Rows that are not in one piece each."""
+
+    __slots__ = ()
+
+    def pick(self, index: np.ndarray, start: int, size: int) -> np.ndarray:
+        slot = (self._make or self._maker())(size)
+        # clip: the indices are ours and in range, and any other mode makes take() go through a copy.
+        return self.array.take(index[start : start + size], 0, slot, "clip")
+
+
+class _StringColumn:
+    """Strings become `bytes`."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def view(self, part: slice) -> np.ndarray:
+        return _encoded(self._array[part])
+
+    def pick(self, index: np.ndarray, start: int, size: int) -> np.ndarray:
+        return _encoded(self._array[index[start : start + size]])
+
+
+class _LazyColumn:
+    """An array on disk or elsewhere that reads what is sliced."""
+
+    __slots__ = ("_arena", "_array")
+
+    def __init__(self, array: Any, arena: Arena) -> None:
+        self._array = array
+        self._arena = arena
+
+    def view(self, part: slice) -> np.ndarray:
+        return _encoded(np.asarray(self._array[part.start : part.stop]))
+
+    def pick(self, index: np.ndarray, start: int, size: int) -> np.ndarray:
+        """Reads in runs of neighbours and in rising order, as such stores like to be read."""
+        wanted = index[start : start + size]
+        order = np.argsort(wanted, kind="stable")
+        rising = wanted[order]
+        out = self._arena.empty((size, *self._array.shape[1:]), np.dtype(self._array.dtype))
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(rising) > 1]))
+        for begin, end in zip(starts, [*starts[1:], rising.size], strict=True):
+            first = int(rising[begin])
+            run = np.asarray(self._array[first : int(rising[end - 1]) + 1])
+            out[order[begin:end]] = run[rising[begin:end] - first]
+        return _encoded(out)
+
+
+def _encoded(array: np.ndarray) -> np.ndarray:
+    return encode_strings(array) if array.dtype.kind in "UST" else array

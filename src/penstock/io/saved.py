@@ -1,0 +1,179 @@
+"""Saved datasets as a source: `load`."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..block import Block, concat_blocks
+from ..cursor import Cursor
+from ..element import Failed, detach
+from ..errors import FormatError, SpecMismatch
+from ..inorder import InOrderCursor
+from ..memory.ipc import IpcReader, Stored
+from ..memory.saved_set import SavedSet, check_compression, check_path
+from ..order import Index
+from ..plan.op import Context, Op, Reader
+from ..plan.traits import SOURCE, Traits
+from ..spec import Spec, describe, merge
+
+__all__ = ["Load"]
+
+_MOST_BATCHES = 64
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Load(Op):
+    """The elements of a dataset that was saved.
+
+    They can be read in any order: a `shuffle` on top shuffles indices. Elements of one file come in the order in which
+    they were saved; where there are several (`save(shard_func=…)`), one file comes after the other.
+
+    Args:
+        path: The directory.
+        element_spec: What the elements are like, if more is known than was when they were saved.
+        compression: Not needed: files tell.
+        shard: One of the files only.
+
+    Memory: 340 bytes for each batch of elements in the files, which have 128 kB or 256 elements (or one, if it is
+        larger); and the batches read last, as far as an eighth of the budget holds them.
+    State: one integer.
+
+    >>> import tempfile, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ps.Dataset.range(5).save(folder)
+    ...     list(ps.Dataset.load(folder).skip(3))
+    [np.int64(3), np.int64(4)]
+    """
+
+    path: str
+    element_spec: Any = None
+    compression: str | None = None
+    shard: int | None = dataclasses.field(default=None, repr=False)
+    saved: SavedSet = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_compression(self.compression)
+        object.__setattr__(self, "saved", SavedSet(check_path(self.path)))
+
+    def only(self, shard: int) -> Load:
+        """One file of it."""
+        one = dataclasses.replace(self, shard=shard)
+        object.__setattr__(one, "saved", self.saved)
+        return one
+
+    @property
+    def _numbers(self) -> range:
+        return range(len(self.saved.shards)) if self.shard is None else range(self.shard, self.shard + 1)
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        count = sum(self.saved.shards[number].num_rows for number in self._numbers)
+        if self.element_spec is None:
+            return self.saved.spec.with_cardinality(count)
+        try:
+            merge(self.saved.spec.element, self.element_spec)
+        except SpecMismatch:
+            saved = describe(self.saved.spec.element)
+            raise SpecMismatch(f"element_spec: {saved} was saved, got {describe(self.element_spec)}") from None
+        return Spec(self.element_spec, count)
+
+    @property
+    def traits(self) -> Traits:
+        return SOURCE
+
+    def reader(self, context: Context) -> Reader:
+        return _BatchReader([self.saved.reader(number) for number in self._numbers], context)
+
+    def open(self, context: Context) -> Cursor:
+        return InOrderCursor(self.reader(context), self.spec([]).cardinality)
+
+    def describe(self) -> str:
+        return f"load({self.path!r:.60}{'' if self.shard is None else f', file {self.shard}'})"
+
+
+class _BatchReader:
+    """Reads elements by number. Batches that were read last are kept for a while: neighbours are often asked for next.
+
+    They lie in slots of the arena, which are on the ledger, and go when a stage is short of memory.
+    """
+
+    def __init__(self, readers: list[IpcReader], context: Context) -> None:
+        self._batches: list[tuple[IpcReader, Stored]] = [(r, stored) for r in readers for stored in r.batches]
+        self._starts = np.cumsum([0, *[stored.num_rows for _, stored in self._batches]])
+        self._context = context
+        self._recent: dict[int, list[Any]] = {}
+        self._recent_bytes = 0
+        # By a weak reference: readers are many where a dataset is opened again and again.
+        forget = weakref.WeakMethod(self._forget)
+        weakref.finalize(self, context.share.on_shortage(lambda: (forget() or _nothing)()))
+
+    def _forget(self) -> None:
+        self._recent = {}
+        self._recent_bytes = 0
+
+    def read(self, index: Index) -> Block:
+        if isinstance(index, slice):
+            return Block.of_rows(self._consecutive(index.start, index.stop))
+        numbers = np.searchsorted(self._starts, index, "right") - 1
+        rows: list[Any] = [None] * len(index)
+        # Batch by batch, and what is taken from a batch of many is copied: it must not keep the whole of it.
+        for i in np.argsort(numbers, kind="stable").tolist():
+            number = int(numbers[i])
+            rows[i] = self._one(number, int(index[i] - self._starts[number]))
+        return self._joined(rows)
+
+    def _one(self, number: int, offset: int) -> Any:
+        """An element of a batch, and nothing of the others."""
+        batch = self._batch(number)
+        return batch[0] if len(batch) == 1 else detach(batch[offset])
+
+    def _consecutive(self, start: int, stop: int) -> list[Any]:
+        rows: list[Any] = []
+        while start < stop:
+            number = int(np.searchsorted(self._starts, start, "right")) - 1
+            first = int(self._starts[number])
+            part = self._batch(number)[start - first : stop - first]
+            rows += part
+            start += len(part)
+        return rows
+
+    def _joined(self, rows: list[Any]) -> Block:
+        """Elements as one block in slots, where they are alike and small."""
+        block = Block.of_rows(rows)
+        if block.has_failures or block.size == 1 or block.nbytes > block.size * 4096:
+            return block
+        try:
+            return concat_blocks([block], self._context.arena.empty) or block
+        except SpecMismatch:
+            return block
+
+    def _batch(self, number: int) -> list[Any]:
+        recent = self._recent
+        rows = recent.pop(number, None)
+        if rows is None:
+            reader, stored = self._batches[number]
+            most = self._context.share.budget_bytes // 8
+            while recent and (self._recent_bytes + stored.nbytes > most or len(recent) >= _MOST_BATCHES):
+                dropped = next(iter(recent))
+                self._recent_bytes -= self._batches[dropped][1].nbytes
+                del recent[dropped]
+            try:
+                rows = reader.read(stored, self._buffer, writeable=True)
+            except FormatError as error:
+                return [Failed(error)] * stored.num_rows
+            if stored.num_rows == 1:
+                return rows
+            self._recent_bytes += stored.nbytes
+        recent[number] = rows  # the last is the latest
+        return rows
+
+    def _buffer(self, nbytes: int) -> np.ndarray:
+        return self._context.arena.empty((nbytes,), np.dtype(np.uint8))
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,146 @@
+"""Batches of numbered elements of any kinds: one file for each layout, written at once and read batch by batch.
+
+Each element is written with its number beside it, so that nobody has to remember what is in a batch. A file's bytes
+count on its space, and it goes when its last batch was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import BadType
+from .ipc import IpcReader, IpcWriter, Kind, Stored, rows_per_batch
+from .layout import Layout
+from .spill import SpillSpace
+
+__all__ = ["Batch", "BatchFile", "BatchFiles"]
+
+
+class BatchFile:
+    """A file of batches."""
+
+    __slots__ = ("kind", "nbytes", "num_left", "path")
+
+    def __init__(self, path: str, kind: Kind) -> None:
+        self.path = path
+        self.kind = kind
+        self.nbytes = 0
+        self.num_left = 0
+
+
+class Batch(NamedTuple):
+    """A batch that was written, and the numbers of its elements."""
+
+    numbers: list[int]
+    stored: Stored
+
+
+class BatchFiles:
+    """The files that one owner has in a space."""
+
+    def __init__(self, space: SpillSpace) -> None:
+        self._space = space
+        self._kinds: list[Kind] = []
+        self._files: set[BatchFile] = set()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def write(self, rows: Iterable[tuple[int, Any, int]], batch_bytes: int) -> list[tuple[BatchFile, list[Batch]]]:
+        """Writes elements, each with its number and size, in batches of about so many bytes, in their order.
+
+        All or none, but for those that cannot be stored: they are left out. Large ones are batches of their own. Files
+        and what was written to them are returned.
+        """
+        groups: dict[int, _Group] = {}
+        try:
+            for number, row, nbytes in rows:
+                if (found := self._taken_apart((np.int64(number), row))) is not None:
+                    kind, leaves = found
+                    if id(kind) not in groups:
+                        groups[id(kind)] = _Group(self._space, kind, batch_bytes)
+                    groups[id(kind)].add(number, leaves, nbytes)
+            for group in groups.values():
+                group.close()
+        except BaseException:
+            for group in groups.values():
+                group.writer.discard()
+            raise
+        self._files.update(group.file for group in groups.values())
+        return [(group.file, group.batches) for group in groups.values()]
+
+    def _taken_apart(self, row: Any) -> tuple[Kind, list[Any]] | None:
+        """Which kind of element it is, and its leaves; None for one that cannot be stored."""
+        for kind in self._kinds:
+            if kind.layout is not None and (leaves := kind.layout.leaves_of(row)) is not None:
+                return kind, leaves
+        try:
+            layout = Layout.of(row)
+            kind = Kind.of(layout)
+        except BadType:
+            return None
+        self._kinds.append(kind)
+        return kind, layout.structure.flatten(row)
+
+    def read(
+        self, file: BatchFile, stored: Stored, into: Callable[[int], np.ndarray] | None = None
+    ) -> list[tuple[int, Any]]:
+        """The elements of a batch with their numbers; each batch can be read once."""
+        reader = IpcReader(file.path, kind=file.kind)
+        try:
+            pairs = reader.read(stored, into, writeable=True)
+        finally:
+            reader.close()
+        file.num_left -= 1
+        if not file.num_left:
+            self._remove(file)
+        return [(int(number), row) for number, row in pairs]
+
+    def _remove(self, file: BatchFile) -> None:
+        self._files.discard(file)
+        self._space.remove(file.path, file.nbytes)
+
+    def close(self) -> None:
+        """Removes all files."""
+        for file in list(self._files):
+            self._remove(file)
+
+
+class _Group:
+    """Elements of one kind on their way into a file."""
+
+    def __init__(self, space: SpillSpace, kind: Kind, batch_bytes: int) -> None:
+        self.file = BatchFile(space.new_path(".arrow"), kind)
+        self.writer = IpcWriter(self.file.path, space=space, kind=kind)
+        self.batches: list[Batch] = []
+        self._batch_bytes = batch_bytes
+        self._numbers: list[int] = []
+        self._leaves: list[list[Any]] = []
+        self._pending_bytes = 0
+
+    def add(self, number: int, leaves: list[Any], nbytes: int) -> None:
+        if rows_per_batch(nbytes) == 1:
+            self._put([number], [leaves])
+            return
+        self._numbers.append(number)
+        self._leaves.append(leaves)
+        self._pending_bytes += nbytes
+        if self._pending_bytes >= self._batch_bytes:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._numbers:
+            self._put(self._numbers, self._leaves)
+            self._numbers, self._leaves, self._pending_bytes = [], [], 0
+
+    def _put(self, numbers: list[int], leaves: list[list[Any]]) -> None:
+        self.batches.append(Batch(numbers, self.writer.write_leaves(leaves)))
+
+    def close(self) -> None:
+        self._flush()
+        self.writer.close()
+        self.file.nbytes = self.writer.bytes_written
+        self.file.num_left = len(self.batches)

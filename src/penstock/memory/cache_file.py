@@ -1,0 +1,196 @@
+"""The file of a `cache(filename)`: complete under its own name, or not there.
+
+While it is written it is called `<filename>.part`, and `<filename>.lock` is locked: by `flock`, so that the lock ends
+with its process however that ends. At its end it is brought to disk, gets its name by a rename, and the lock file goes.
+Who finds the lock taken does without the file. Who finds it free finds at most what a crashed process left behind, and
+begins again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import BadArgument, BadType, CacheMismatch, FormatError, SpillError
+from ..plan.identity import same_operator
+from .ipc import IpcReader, IpcWriter
+from .kept import Place
+from .ledger import format_bytes
+
+__all__ = ["CacheFile", "PassId", "complete_file", "no_room", "sync", "sync_directory"]
+
+_KEY = "penstock.cache"
+
+
+class PassId:
+    """Which pass over which pipeline a file holds: all that decides what is in it.
+
+    Attributes:
+        operators: Each operator of the pipeline, as text.
+        epoch: The epoch of the pass that was written.
+        seeds: Seeds that were drawn for it because nobody chose any.
+    """
+
+    __slots__ = ("epoch", "operators", "seeds")
+
+    def __init__(self, operators: Sequence[str], epoch: int, seeds: Sequence[int]) -> None:
+        self.operators = list(operators)
+        self.epoch = epoch
+        self.seeds = list(seeds)
+
+    def to_metadata(self) -> dict[str, str]:
+        value = {"version": 1, "operators": self.operators, "epoch": self.epoch, "seeds": self.seeds}
+        return {_KEY: json.dumps(value)}
+
+    @classmethod
+    def of_file(cls, reader: IpcReader) -> PassId:
+        try:
+            value = json.loads(reader.metadata[_KEY])
+            if value["version"] != 1:
+                raise ValueError(f"version {value['version']!r}, and this penstock reads version 1")
+            return cls(value["operators"], value["epoch"], value["seeds"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{reader.path}: it is not the file of a cache: {error}; {_WHAT_TO_DO}") from error
+
+    def check(self, operators: Sequence[str], path: str) -> None:
+        """Refuses a file that another pipeline wrote."""
+        was, now = self.operators, list(operators)
+        shorter = min(len(was), len(now))
+        where = next((i for i in range(shorter) if not same_operator(was[i], now[i])), shorter)
+        if where == len(was) == len(now):
+            return
+        old, new = (texts[where] if where < len(texts) else "not there" for texts in (was, now))
+        raise CacheMismatch(
+            f"{path} was written by another pipeline: operator {where} was {old} and is {new}; {_WHAT_TO_DO}"
+        )
+
+
+_WHAT_TO_DO = "delete the file, or use another name"
+
+
+def complete_file(path: str, operators: Sequence[str]) -> tuple[IpcReader, PassId] | None:
+    """The file, if there is one and this pipeline wrote it; None if there is none yet."""
+    if os.path.isdir(path):
+        raise BadArgument(f"filename: expected the name of a file, and {path} is a directory")
+    try:
+        reader = IpcReader(path)
+    except FileNotFoundError:
+        return None
+    except FormatError as error:
+        raise FormatError(f"{error}; {_WHAT_TO_DO}") from error
+    written = PassId.of_file(reader)
+    written.check(operators, path)
+    return reader, written
+
+
+class CacheFile:
+    """The file while it is written, by this process alone. Dropped before its end it leaves nothing behind."""
+
+    def __init__(self, path: str, lock: int, about: PassId) -> None:
+        self._path = path
+        #: Whether the disk had no room: no more can be added.
+        self.failed = False
+        self.part_path = path + ".part"
+        self._writer = IpcWriter(self.part_path, metadata=about.to_metadata())
+        self._reader = self._writer.reader()
+        self._closer = weakref.finalize(self, _discard, self._writer, path + ".lock", lock, os.getpid())
+
+    @classmethod
+    def try_begin(cls, path: str, about: PassId) -> CacheFile | None:
+        """A new file, or None where somebody else is writing it."""
+        try:
+            lock = _try_lock(path + ".lock")
+        except FileNotFoundError:
+            folder = os.path.dirname(path) or "."
+            raise BadArgument(f"filename: there is no directory {folder} for {os.path.basename(path)}") from None
+        if lock is None:
+            return None
+        if os.path.exists(path):  # somebody else has completed it in the meantime
+            _unlock(path + ".lock", lock)
+            return None
+        return cls(path, lock, about)
+
+    def store(self, rows: list[Any]) -> Place:
+        """Writes elements as one batch."""
+        try:
+            return Place(self._reader, self._writer.write(rows))
+        except BadType as error:
+            raise BadType(f"{error}; a file holds elements of one structure and dtype") from None
+        except OSError as error:
+            self.failed = True
+            raise no_room(self.part_path, error) from error
+
+    def finish(self) -> None:
+        """Gives the complete file its name."""
+        try:
+            self._writer.close()
+            sync(self.part_path)
+        except OSError as error:
+            self.failed = True
+            raise no_room(self.part_path, error) from error
+        os.rename(self.part_path, self._path)
+        sync_directory(self._path)
+        self._closer()
+
+
+def _try_lock(path: str) -> int | None:
+    """An open and locked file, or None where somebody else has locked it."""
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its owner may have removed it between our two steps: then it is the lock of nothing.
+            if os.path.samestat(os.fstat(lock), os.stat(path)):
+                return lock
+        except FileNotFoundError:
+            pass
+        except OSError:  # taken, or a file system without locks: there is no safe way to write there
+            os.close(lock)
+            return None
+        os.close(lock)
+
+
+def _unlock(path: str, lock: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    os.close(lock)
+
+
+def _discard(writer: IpcWriter, lock_path: str, lock: int, owner: int) -> None:
+    """Removes what is not complete (after the rename there is nothing under this name), and ends the lock."""
+    if os.getpid() == owner:
+        writer.discard()
+        _unlock(lock_path, lock)
+
+
+def no_room(path: str, error: OSError) -> OSError:
+    """The error of a disk that is full, with what to do; any other as it is."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return error
+    folder = os.path.dirname(os.path.abspath(path))
+    written, free = os.path.getsize(path), shutil.disk_usage(folder).free
+    return SpillError(
+        f"no room to write on to {path}: {error.strerror} after {format_bytes(written)}, {format_bytes(free)} are free "
+        f"in {folder}; make room there, or name another disk"
+    )
+
+
+def sync(path: str) -> None:
+    """Brings a file to disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_directory(path: str) -> None:
+    """Brings the entry of a file in its directory to disk."""
+    sync(os.path.dirname(os.path.abspath(path)))

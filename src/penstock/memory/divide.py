@@ -1,0 +1,125 @@
+"""How a budget is divided: what each stage of a plan needs, and whether the budget has it.
+
+Floors are summed before anything runs. What they leave is slack, for which stages that can use more may try while they
+run (`memory/ledger.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+from ..errors import BudgetTooSmall
+from ..plan.footprint import ElementSize, Footprint, Sizes
+from ..plan.node import Node
+from .ledger import format_bytes
+
+__all__ = ["Division", "Need", "divide"]
+
+_NOTHING = Footprint(0, "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Need:
+    """What one stage needs."""
+
+    node: Node
+    footprint: Footprint
+    #: Whether sizes were measured on a sample, or are not known at all.
+    estimated: bool
+
+    @property
+    def name(self) -> str:
+        return self.node.op.name
+
+    @property
+    def floor_bytes(self) -> int:
+        """What is set aside for it: nothing where the size of its elements is not known."""
+        return self.footprint.floor_bytes or 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Division:
+    """What the stages of a plan need, sources first."""
+
+    needs: tuple[Need, ...]
+
+    @property
+    def minimum_bytes(self) -> int:
+        """The smallest budget that works, as far as sizes are known."""
+        return max(1, sum(need.floor_bytes for need in self.needs))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the size of everything is known, or was measured."""
+        return all(need.footprint.floor_bytes is not None for need in self.needs)
+
+    @property
+    def estimated(self) -> bool:
+        """Whether anything rests on a sample, or is not known."""
+        return any(need.estimated for need in self.needs)
+
+    def check(self, budget_bytes: int) -> None:
+        """Refuses a budget that the floors do not fit in."""
+        if self.minimum_bytes <= budget_bytes:
+            return
+        rows = [need for need in reversed(self.needs) if need.floor_bytes]
+        width = max(len(need.name) for need in rows)
+        table = "\n".join(
+            f"  {need.name:<{width}}  {format_bytes(need.floor_bytes):>8}  {need.footprint.reason}" for need in rows
+        )
+        need, budget = format_bytes(self.minimum_bytes), format_bytes(budget_bytes)
+        if need == budget:
+            need, budget = f"{self.minimum_bytes:,} B", f"{budget_bytes:,} B"
+        raise BudgetTooSmall(
+            f"the stages need at least {need} and the budget is {budget}:\n{table}\n"
+            f"use memory={self.minimum_bytes:_} or more"
+        )
+
+
+def divide(plan: Node, measured: Callable[[Node], int] = lambda node: 0) -> Division:
+    """What each stage of a plan needs.
+
+    `measured(node)` is the size of the largest element that a stage is known to have given, 0 where none was seen; it
+    is asked where specs leave a size open.
+    """
+
+    sizes_by_node: dict[int, ElementSize | None] = {}
+
+    def size_of(node: Node) -> ElementSize | None:
+        if id(node) not in sizes_by_node:
+            known = _size_from_inputs(node, list(map(size_of, node.inputs))) or ElementSize.of_spec(node.spec.element)
+            if known is None and measured(node):
+                known = ElementSize((measured(node),), exact=False)
+            sizes_by_node[id(node)] = known
+        return sizes_by_node[id(node)]
+
+    def need_of(node: Node) -> Need:
+        sizes = Sizes(
+            tuple(map(size_of, node.inputs)),
+            size_of(node),
+            tuple(child.spec.cardinality for child in node.inputs),
+            tuple(child.spec.element for child in node.inputs),
+        )
+        footprint = node.op.footprint(sizes)
+        around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
+        estimated = footprint is not None and not all(size is not None and size.exact for size in around)
+        return Need(node, footprint or _NOTHING, estimated)
+
+    return Division(tuple(map(need_of, plan.walk())))
+
+
+def _size_from_inputs(node: Node, inputs: list[ElementSize | None]) -> ElementSize | None:
+    """What follows from the sizes of what goes in, which may say more than the spec."""
+    if node.op.gives_views:
+        known = ElementSize.of_spec(node.spec.element)
+        return None if known is None else dataclasses.replace(known, is_view=True)
+    sizes = [size for size in inputs if size is not None]
+    if not sizes or len(sizes) < len(inputs) or node.op.spec_is_hidden:
+        return None
+    if node.op.output_size is not None:
+        return node.op.output_size(sizes)
+    if all(child.spec.element == node.spec.element for child in node.inputs):  # elements as they came
+        return functools.reduce(ElementSize.joined, sizes)
+    return None

@@ -1,0 +1,399 @@
+"""Kept elements: a sequence that grows, in memory as far as there is room, and beyond that on disk.
+
+The contract:
+
+1. Elements are appended in order and read by number, as often as anybody likes, by cursors of any run.
+2. They lie in *chunks*: in memory, stacked where they are small, or on disk, as one batch of an Arrow file. A chunk has
+   no more than a 16th of the smallest budget that it met, or one element more.
+3. What lies in memory is on the ledger of every run that has joined, before it is there.
+4. Memory is taken only while each of these runs keeps a quarter of its budget for others. When one of them is short,
+   the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
+   stay longest: who reads everything from the beginning, again and again, could not do better with any other rule.
+5. The lock is a leaf. Under it only the disk is waited for, and nobody is asked to let go; so it may be waited for by a
+   stage that is short of memory, whatever locks that one holds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..block import Block, concat_blocks
+from ..element import Structure, arrays_in, detach, leaf_bytes, read_only
+from ..errors import SpecMismatch
+from .ipc import IpcReader, Stored
+from .ledger import Share
+
+__all__ = ["Files", "KeptElements", "Place", "Stretch", "sealed"]
+
+_CHUNK_ROWS = 256
+_CHUNK_BYTES = 128 << 10
+_SCALE_BYTES = 128 << 20
+# Elements are stacked if they are no larger than this on average.
+_STACKED_BYTES = 1024
+# A chunk's own objects, and a batch's entry in the index of a file.
+_CHUNK_OBJECT_BYTES = 512
+_INDEX_BYTES = 340
+
+
+class Place(NamedTuple):
+    """Where a chunk lies on disk."""
+
+    reader: IpcReader
+    stored: Stored
+
+
+class Stretch(NamedTuple):
+    """Elements on disk: those of a batch, from one on."""
+
+    place: Place
+    offset: int
+
+
+class Files(Protocol):
+    """Where chunks go that have no room in memory."""
+
+    #: Whether no more can be added.
+    failed: bool
+
+    def store(self, rows: list[Any]) -> Place | None:
+        """Writes elements as one batch; None where no file can hold them."""
+
+    def finish(self) -> None:
+        """The last element was stored."""
+
+
+class _Chunk:
+    __slots__ = ("block", "nbytes", "place", "size")
+
+    def __init__(self, size: int, block: Block | None, place: Place | None, nbytes: int) -> None:
+        self.size = size
+        self.block = block
+        self.place = place
+        self.nbytes = nbytes  # on the ledgers
+
+
+class _Account:
+    """One run that has joined."""
+
+    __slots__ = ("num_cursors", "share", "take_back")
+
+    def __init__(self, share: Share, take_back: Callable[[], None]) -> None:
+        self.share = share
+        self.take_back = take_back
+        self.num_cursors = 0
+
+
+class KeptElements:
+    """The first elements of a pass.
+
+    Args:
+        files: Where to store what does not stay in memory; None to keep nothing at all.
+        in_memory: Whether more than a chunk that is being filled may lie in memory.
+    """
+
+    def __init__(self, files: Files | None, in_memory: bool = True) -> None:
+        self.num_kept = 0
+        #: What is on the ledger of each run that has joined.
+        self.nbytes = 0
+        self.stored_bytes = 0
+        self._files = files
+        self._in_memory = in_memory
+        self._stopped = files is None
+        self._chunks: list[_Chunk] = []
+        self._starts: list[int] = []
+        self._movable: list[_Chunk] = []
+        self._tail: list[Any] = []
+        self._tail_bytes = 0
+        self._accounts: dict[int, _Account] = {}
+        self._owner = os.getpid()
+        self._lock = threading.RLock()
+
+    @classmethod
+    def of_file(cls, reader: IpcReader) -> KeptElements:
+        """All elements of a complete file."""
+        kept = cls(None)
+        for stored in reader.batches:
+            kept._add(_Chunk(stored.num_rows, None, Place(reader, stored), _INDEX_BYTES))
+        kept.nbytes = _INDEX_BYTES * len(kept._chunks)
+        return kept
+
+    @property
+    def failed(self) -> bool:
+        """Whether the disk had no room for an element, so that none after it can be kept."""
+        return self._files is not None and self._files.failed
+
+    # Reading.
+
+    def find(self, number: int, n: int) -> Block | Stretch | None:
+        """Up to n elements from this one on, or where they lie on disk; None if it is not kept."""
+        with self._lock:
+            index = bisect_right(self._starts, number) - 1
+            if index >= 0 and number < self._starts[index] + self._chunks[index].size:
+                chunk, offset = self._chunks[index], number - self._starts[index]
+                if chunk.place is not None:
+                    return Stretch(chunk.place, offset)
+                assert chunk.block is not None
+                return chunk.block[offset : offset + n]
+            offset = number - (self.num_kept - len(self._tail))
+            rows = self._tail[offset : offset + n] if offset >= 0 else []
+            return Block.of_rows(rows, has_failures=False) if rows else None
+
+    # Growing.
+
+    def append(self, rows: list[Any], sizes: list[int]) -> None:
+        """Keeps elements that come next; as many of them as can be kept. The caller is one who has joined."""
+        with self._lock:
+            if self._owner != os.getpid():
+                self._stopped = True  # a forked child must not write into its parent's files
+            # Chunks grow with what is on disk, so that the index of very much does not come to be much itself.
+            scale = 1 + self.stored_bytes // _SCALE_BYTES
+            most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._shares()]])
+            most_rows = scale * _CHUNK_ROWS
+            start = 0
+            while start < len(rows) and not self._stopped:
+                stop, nbytes = start, 0
+                while stop < len(rows) and len(self._tail) + stop - start < most_rows:
+                    nbytes += sizes[stop]
+                    stop += 1
+                    if self._tail_bytes + nbytes >= most_bytes:
+                        break
+                self._append(rows[start:stop], nbytes)
+                if len(self._tail) >= most_rows or self._tail_bytes >= most_bytes:
+                    self._close_tail()
+                start = stop
+
+    def _append(self, rows: list[Any], nbytes: int) -> None:
+        if self._charge(nbytes) or self._charge_after_moving(nbytes):
+            self._tail += rows
+            self._tail_bytes += nbytes
+            self.num_kept += len(rows)
+            return
+        self._close_tail()
+        place = None if self._stopped else self._store(rows)
+        if place is None:
+            self._stopped = True
+            return
+        charged = _INDEX_BYTES if self._charge(_INDEX_BYTES) else 0
+        self._add(_Chunk(len(rows), None, place, charged))
+        self._keep_plenty()
+
+    def _close_tail(self) -> None:
+        """Makes a chunk of the tail: in memory if there is room, else on disk."""
+        if not self._tail:
+            return
+        chunk = _Chunk(len(self._tail), Block.of_rows(self._tail, has_failures=False), None, self._tail_bytes)
+        if self._in_memory and all(map(_has_plenty, self._shares())):
+            self._stack(chunk)
+            self._movable.append(chunk)
+        else:
+            self._move(chunk)
+            self._keep_plenty()
+        self._tail, self._tail_bytes = [], 0
+        self.num_kept -= chunk.size
+        self._add(chunk)
+
+    def _add(self, chunk: _Chunk) -> None:
+        self._starts.append(self.num_kept)
+        self._chunks.append(chunk)
+        self.num_kept += chunk.size
+
+    def _stack(self, chunk: _Chunk) -> None:
+        """Stacks elements that are small and alike: that takes less space and makes batches cheap."""
+        block = chunk.block
+        assert block is not None
+        extra = block.nbytes
+        if extra > _STACKED_BYTES * chunk.size or extra + _CHUNK_OBJECT_BYTES > chunk.nbytes or not self._charge(extra):
+            return
+        stacked = _stacked(block)
+        if stacked is not None:
+            nbytes = stacked.nbytes + _CHUNK_OBJECT_BYTES
+            self._discharge(chunk.nbytes - nbytes)
+            chunk.block, chunk.nbytes = stacked, nbytes
+        self._discharge(extra)
+
+    def finish(self) -> None:
+        """The pass has come to its end, and all of it is kept."""
+        with self._lock:
+            if self._owner == os.getpid() and self._files is not None:
+                self._close_tail()
+                self._files.finish()
+
+    # Giving way.
+
+    def _store(self, rows: list[Any]) -> Place | None:
+        assert self._files is not None
+        place = self._files.store(rows)
+        if place is not None:
+            self.stored_bytes += place.stored.nbytes
+            for share in self._shares():
+                share.spilled_bytes += place.stored.nbytes
+        return place
+
+    def _move(self, chunk: _Chunk) -> None:
+        """Moves a chunk to disk, if it can be stored at all."""
+        assert chunk.block is not None
+        chunk.place = self._store(chunk.block.rows())
+        if chunk.place is not None:
+            chunk.block = None
+            self._discharge(chunk.nbytes - _INDEX_BYTES)
+            chunk.nbytes = _INDEX_BYTES
+
+    def _move_newest(self, is_short: Callable[[], bool]) -> None:
+        """Moves chunks to disk as long as somebody is short."""
+        if self._owner != os.getpid():
+            return
+        for chunk in reversed(self._movable):
+            if not is_short():
+                break
+            if chunk.nbytes > _INDEX_BYTES and _is_idle(chunk):
+                self._move(chunk)
+        self._movable = [chunk for chunk in self._movable if chunk.block is not None]
+
+    def _keep_plenty(self) -> None:
+        """The index has grown, at the expense of what is left to others."""
+        self._move_newest(lambda: not all(map(_has_plenty, self._shares())))
+
+    def _charge_after_moving(self, nbytes: int) -> bool:
+        shares = self._shares()
+        self._move_newest(lambda: any(share.free_bytes < nbytes for share in shares))
+        return self._charge(nbytes)
+
+    def _give_way(self, share: Share) -> None:
+        with self._lock:
+            self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
+
+    # What is kept outlives a run, but while a run is open it is on its ledger: once for each share, however many
+    # cursors read through it.
+
+    def join(self, share: Share) -> None:
+        """Begins to count on a share what is kept."""
+        with self._lock:
+            account = self._accounts.get(id(share))
+            if account is None:
+                self._make_fit(share)
+                while not share.charge_free(self.nbytes):
+                    self._drop_last()
+                account = _Account(share, share.on_shortage(lambda: self._give_way(share)))
+                self._accounts[id(share)] = account
+            account.num_cursors += 1
+            self._stopped = self._files is None  # this run may have more room than the last one
+
+    def _make_fit(self, share: Share) -> None:
+        """Moves to disk what a new run has no room for, and chunks that are too large for it to get rid of later."""
+        for chunk in self._movable if self._owner == os.getpid() else ():
+            if chunk.nbytes > share.budget_bytes // 8 and _is_idle(chunk):
+                self._move(chunk)
+        self._move_newest(lambda: share.free_bytes < self.nbytes + share.budget_bytes // 4)
+
+    def leave(self, share: Share) -> None:
+        with self._lock:
+            account = self._accounts[id(share)]
+            account.num_cursors -= 1
+            if not account.num_cursors:
+                account.take_back()
+                del self._accounts[id(share)]
+                share.discharge(self.nbytes)
+
+    def _drop_last(self) -> None:
+        """Forgets the last elements: a run has no room for them, and no file can hold them."""
+        if self._tail:
+            size, nbytes = len(self._tail), self._tail_bytes
+            self._tail, self._tail_bytes = [], 0
+        else:
+            self._starts.pop()
+            chunk = self._chunks.pop()
+            size, nbytes = chunk.size, chunk.nbytes
+            self._movable = [other for other in self._movable if other is not chunk]
+        self.num_kept -= size
+        self._discharge(nbytes)
+
+    def _charge(self, nbytes: int) -> bool:
+        charged: list[Share] = []
+        for share in self._shares():
+            if not share.charge_free(nbytes):
+                for other in charged:
+                    other.discharge(nbytes)
+                return False
+            charged.append(share)
+        self.nbytes += nbytes
+        return True
+
+    def _discharge(self, nbytes: int) -> None:
+        for share in self._shares():
+            share.discharge(nbytes)
+        self.nbytes -= nbytes
+
+    def _shares(self) -> list[Share]:
+        return [account.share for account in self._accounts.values()]
+
+
+def _has_plenty(share: Share) -> bool:
+    """Whether a run keeps enough for its other stages."""
+    return share.free_bytes >= share.budget_bytes // 4 and not share.under_pressure
+
+
+def _is_idle(chunk: _Chunk) -> bool:
+    """Whether nobody holds one of its elements, or a view of one: moved to disk they would still be in memory."""
+    block = chunk.block
+    assert block is not None
+    count = sys.getrefcount
+    if block.columns is not None:
+        return all(count(block.columns[i]) <= 2 for i in range(len(block.columns)))
+    rows = block.rows()
+    for i in range(len(rows)):
+        # From here the list and the argument refer to a row; its parent, this list and the argument to an array.
+        if count(rows[i]) > 2:
+            return False
+        arrays = arrays_in(rows[i])
+        if arrays and arrays[0] is not rows[i] and any(count(arrays[j]) > 3 for j in range(len(arrays))):
+            return False
+        if any(_viewers(array) for array in arrays):
+            return False
+    return True
+
+
+def _viewers(array: np.ndarray) -> int:
+    """How many arrays besides this one look at the memory that it was made to own."""
+    base = array.base
+    # This name, the argument, and the array itself.
+    return 0 if base is None else sys.getrefcount(base) - 3
+
+
+def sealed(element: Any) -> tuple[Any, int]:
+    """The element with arrays that nobody can change, as they will be given again; and the bytes it keeps alive."""
+    if type(element) is bytes or isinstance(element, np.generic):
+        return element, leaf_bytes(element) + _SCALAR_BYTES
+    structure = Structure.of(element)
+    leaves = structure.flatten(detach(element))
+    return structure.unflatten([read_only(leaf) for leaf in leaves]), sum(map(_kept_bytes, leaves), _NEST_BYTES)
+
+
+# An array's object and that of the view which is given out; a scalar's object and its place in a list; a nest.
+_ARRAY_BYTES = 256
+_SCALAR_BYTES = 40
+_NEST_BYTES = 64
+
+
+def _kept_bytes(leaf: Any) -> int:
+    # What is a read-only view even now is a window on an array that lives anyway.
+    if isinstance(leaf, np.ndarray) and leaf.base is not None:
+        return _ARRAY_BYTES
+    return leaf_bytes(leaf) + (_ARRAY_BYTES if isinstance(leaf, np.ndarray) else _SCALAR_BYTES)
+
+
+def _stacked(chunk: Block) -> Block | None:
+    """The elements as columns of their own, or None if they are not alike."""
+    try:
+        stacked = concat_blocks([chunk], np.empty)
+    except SpecMismatch:
+        return None
+    for column in stacked.columns or () if stacked is not None else ():
+        column.flags.writeable = False
+    return stacked

@@ -1,0 +1,73 @@
+"""Overflow: chunks of kept elements in spill files."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import BadType
+from .ipc import IpcReader, IpcWriter
+from .kept import Place
+from .spill import SpillSpace
+
+__all__ = ["Overflow"]
+
+
+class Overflow:
+    """Files of one sequence of elements: a new one where elements are of another kind than those before.
+
+    The files are removed when nobody refers to this any more.
+
+    Args:
+        space: Gives the space for files, which is made when the first one is needed.
+    """
+
+    failed = False
+
+    def __init__(self, space: Callable[[], SpillSpace]) -> None:
+        self._space = space
+        self._writer: IpcWriter | None = None
+        self._reader: IpcReader | None = None
+        self._files: list[IpcWriter] = []
+        weakref.finalize(self, _discard, self._files, os.getpid())
+
+    def store(self, rows: list[Any]) -> Place | None:
+        """Writes elements as one batch; None where no file can hold them together."""
+        if self._writer is not None:
+            try:
+                return self._write(self._writer, rows)
+            except BadType:
+                self._writer.close()
+        space = self._space()
+        writer = self._writer = IpcWriter(space.new_path(".arrow"), space=space)
+        self._files.append(writer)
+        self._reader = writer.reader()
+        try:
+            return self._write(writer, rows)
+        except BadType:
+            self._files.remove(writer)
+            self._writer = None
+            writer.discard()
+            return None
+
+    def _write(self, writer: IpcWriter, rows: list[Any]) -> Place:
+        assert self._reader is not None
+        try:
+            return Place(self._reader, writer.write(rows))
+        except OSError:
+            self._writer = None  # what is in the file can still be read, but no more can be added
+            raise
+
+    def finish(self) -> None:
+        """Completes the last file, so that other programs can open it; what comes later goes to another."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _discard(files: list[IpcWriter], owner: int) -> None:
+    if os.getpid() == owner:  # a forked child has a copy of all this, and must leave it alone
+        for writer in files:
+            writer.discard()

@@ -1,0 +1,137 @@
+"""Pressure: whether the system is short of memory, looked at four times a second at most.
+
+There is no thread: who asks for memory that he could do without, and the run when it is asked for an element, look at
+the clock, and now and then at the system. Pressure only ever shrinks: under it nobody makes more ahead than one
+element, caches and shuffle buffers stop growing in memory, and what is held without need is let go.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+
+from .limits import CGROUPS, Group, memory_groups
+
+__all__ = ["Pressure", "page_cache_bytes", "resident_bytes"]
+
+_PERIOD_S = 0.25
+# Of a container's limit, counting only what the kernel cannot drop at once.
+_FULL = 0.9
+# Percent of time in which some task waited for memory, over the last ten seconds.
+_STALLED = 10.0
+
+
+def resident_bytes(proc: str = "/proc/self") -> int:
+    """Bytes of memory this process really occupies: anonymous and shared pages, not files in the page cache."""
+    try:
+        lines = Path(proc, "status").read_text().splitlines()
+    except OSError:
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return sum(int(fields.get(name, "0").split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+
+
+def page_cache_bytes(proc: str = "/proc/self") -> int:
+    """Bytes of files that this process has mapped and that lie in the kernel's page cache."""
+    for line in _read(Path(proc, "status")).splitlines():
+        if line.startswith("RssFile:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+class Pressure:
+    """Looks at the system for one run.
+
+    Args:
+        budget_bytes: The run's budget: a process that grew by twice as much, in a container or on a machine that has
+            not as much left, is under pressure too.
+    """
+
+    def __init__(self, budget_bytes: int, cgroup_root: str = CGROUPS, proc: str = "/proc") -> None:
+        self._budget_bytes = budget_bytes
+        self._proc = Path(proc)
+        self._groups = memory_groups(cgroup_root)
+        self._next_look = 0.0
+        self._baseline_bytes: int | None = None
+        #: Why there is pressure now; empty if there is none.
+        self.reason = ""
+        #: How many times it set in.
+        self.num_times = 0
+
+    @property
+    def growth_bytes(self) -> int:
+        """How much the process has grown since the first look."""
+        if self._baseline_bytes is None:
+            return 0
+        return max(0, resident_bytes(str(self._proc / "self")) - self._baseline_bytes)
+
+    def begin(self) -> None:
+        """Takes what the process occupies now as what it had before the run."""
+        self._baseline_bytes = resident_bytes(str(self._proc / "self"))
+        self._next_look = monotonic() + _PERIOD_S
+
+    def is_on(self) -> bool:
+        """Whether the system is short of memory; looks again if the last look was long ago."""
+        now = monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _PERIOD_S
+            reason = self._look()
+            self.num_times += bool(reason and not self.reason)
+            self.reason = reason
+        return bool(self.reason)
+
+    def _look(self) -> str:
+        for group in self._groups:
+            used = _unreclaimable_bytes(group)
+            if used > _FULL * group.limit_bytes:
+                return f"the container uses {used:,} of {group.limit_bytes:,} bytes"
+            if self._outgrown(group.limit_bytes - used):
+                return f"the process has grown by {self.growth_bytes:,} bytes, and the container has no more to give"
+        stalled = self._stalled_percent()
+        if stalled > _STALLED:
+            return f"tasks waited for memory {stalled:.0f} % of the time"
+        if self._outgrown(self._host_free_bytes()):
+            return f"the process has grown by {self.growth_bytes:,} bytes, and the machine has no more to give"
+        return ""
+
+    def _outgrown(self, left_bytes: int) -> bool:
+        """Whether the process grew far beyond the budget where there is no room for it.
+
+        Where there is room, its growth is no sign: models grow too.
+        """
+        return left_bytes < self._budget_bytes and self.growth_bytes > 2 * self._budget_bytes
+
+    def _stalled_percent(self) -> float:
+        text = _read(self._proc / "pressure" / "memory")
+        for line in text.splitlines():
+            if line.startswith("some "):
+                for field in line.split():
+                    if field.startswith("avg10="):
+                        return float(field[6:])
+        return 0.0
+
+    def _host_free_bytes(self) -> int:
+        for line in _read(self._proc / "meminfo").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+        return 1 << 60
+
+
+def _unreclaimable_bytes(group: Group) -> int:
+    usage = _read(group.path / group.usage_file).strip()
+    if not usage.isdigit():
+        return 0
+    for line in _read(group.path / "memory.stat").splitlines():
+        name, _, value = line.partition(" ")
+        if name == group.reclaimable and value.strip().isdigit():
+            return int(usage) - int(value)
+    return int(usage)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,302 @@
+"""Saved sets: elements in a directory of Arrow files, which appears as a whole or not at all.
+
+::
+
+    <path>/penstock.json                   names the set that is there, its shards and the spec of its elements
+    <path>/set-1f0c…/00000000.arrow        one file per shard
+
+A set is written as `set-….part`, under a lock on that directory. At its end all files are brought to disk, the
+directory gets its name, and `penstock.json` is replaced: by a rename, so that a reader sees the set before or the set
+after. Then the set before is removed, and so is what crashed writers left behind: directories that no `penstock.json`
+names and nobody has locked. Other files in the directory are left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..element import detach, nbytes_of
+from ..errors import BadArgument, BadType, FormatError
+from ..spec import UNSEEN, Spec, merge, spec_of
+from .cache_file import no_room, sync, sync_directory
+from .ipc import IpcReader, IpcWriter
+from .ledger import Share
+from .spec_json import spec_from_json, spec_to_json
+
+__all__ = ["SavedSet", "SetWriter", "Shard", "check_compression", "check_path", "is_saved", "shard_of"]
+
+_MANIFEST = "penstock.json"
+_SET = re.compile(r"set-[0-9a-f]{16}(\.part)?")
+_COMPRESSIONS = (None, "", "NONE", "GZIP", "SNAPPY", "AUTO")
+# Elements wait for others until they make up a batch of so many bytes or rows.
+_BATCH_BYTES = 128 << 10
+_BATCH_ROWS = 256
+
+
+def check_path(path: Any) -> str:
+    """The path of a directory, as text."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise BadType(f"path: expected the path of a directory, got {type(path).__name__} {path!r:.60}")
+    return os.path.abspath(os.fsdecode(path))
+
+
+def check_compression(compression: Any) -> None:
+    """Refuses a compression that tf.data has no name for."""
+    if compression not in _COMPRESSIONS:
+        names = ", ".join(repr(name) for name in _COMPRESSIONS)
+        raise BadArgument(f"compression: expected one of {names}, got {compression!r}")
+
+
+def shard_of(number: Any) -> int:
+    """What a `shard_func` returned, as the number of a shard."""
+    if isinstance(number, np.ndarray) and number.ndim == 0:
+        number = number[()]
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise BadType(f"shard_func: expected an integer, got {type(number).__name__} {number!r:.60}")
+    return int(number)
+
+
+class Shard(NamedTuple):
+    """One file of a set."""
+
+    path: str
+    num_rows: int
+
+
+class SavedSet:
+    """A set as it was when this was made; files are opened when they are first read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        found = _manifest(path)
+        if found is None:
+            raise BadArgument(f"path: there is no saved dataset in {path}")
+        try:
+            folder = os.path.join(path, found["set"])
+            self.shards = [Shard(os.path.join(folder, shard["file"]), shard["num_rows"]) for shard in found["shards"]]
+            self.spec = Spec(spec_from_json(found["spec"]), sum(shard.num_rows for shard in self.shards))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{os.path.join(path, _MANIFEST)}: it does not tell what was saved: {error}") from error
+        self._readers: dict[int, IpcReader] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[SavedSet], tuple[str]]:
+        return SavedSet, (self.path,)
+
+    def reader(self, number: int) -> IpcReader:
+        """Reads a shard."""
+        with self._lock:
+            reader = self._readers.get(number)
+            if reader is None:
+                reader = self._readers[number] = self._open(self.shards[number])
+            return reader
+
+    def _open(self, shard: Shard) -> IpcReader:
+        try:
+            reader = IpcReader(shard.path)
+        except FileNotFoundError:
+            raise FormatError(f"{shard.path} is gone: the dataset was saved anew or removed; load it again") from None
+        if reader.num_rows != shard.num_rows:
+            raise FormatError(f"{shard.path}: expected {shard.num_rows:,} elements, got {reader.num_rows:,}")
+        return reader
+
+
+def _manifest(path: str) -> Any:
+    """What the directory says of itself; None where nothing was saved."""
+    file = os.path.join(path, _MANIFEST)
+    try:
+        with open(file, "rb") as stream:
+            found = json.load(stream)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
+        raise FormatError(f"{file}: {error}") from error
+    if not isinstance(found, dict) or found.get("version") != 1:
+        raise FormatError(f"{file}: expected version 1 of a saved dataset, got {str(found)[:80]}")
+    return found
+
+
+def is_saved(path: str) -> bool:
+    """Whether there is a set."""
+    return _manifest(path) is not None
+
+
+class _Waiting:
+    """What waits to be written to a shard."""
+
+    __slots__ = ("nbytes", "rows", "writer")
+
+    def __init__(self, writer: IpcWriter) -> None:
+        self.writer = writer
+        self.rows: list[Any] = []
+        self.nbytes = 0
+
+
+class SetWriter:
+    """Writes a new set. Nobody sees it before `finish`; after `abort`, or if the process dies, nobody ever does.
+
+    Args:
+        path: The directory, which is made if it is not there.
+        share: Where elements that wait to be written count.
+        element_spec: What the elements are like; `UNSEEN` to find out while they are written.
+    """
+
+    def __init__(self, path: str, share: Share, element_spec: Any) -> None:
+        self._path = path
+        self._share = share
+        self._spec = element_spec
+        self._is_told = element_spec is not UNSEEN
+        self._shards: dict[int, _Waiting] = {}
+        self._waiting_bytes = 0
+        _make_directory(path)
+        _remove_leftovers(path)
+        self._name = f"set-{os.urandom(8).hex()}"
+        self._part = os.path.join(path, self._name + ".part")
+        os.mkdir(self._part)
+        self._locks = [os.open(self._part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+        with contextlib.suppress(OSError):  # a file system without locks: then nobody cleans up there either
+            fcntl.flock(self._locks[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._open = True
+
+    @classmethod
+    def try_begin(cls, path: str, share: Share, element_spec: Any) -> SetWriter | None:
+        """A writer that is the only one there; None where somebody else is writing, or has written."""
+        _make_directory(path)
+        alone = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            writer = None if is_saved(path) else cls(path, share, element_spec)
+        except BlockingIOError:
+            writer = None
+        except BaseException:
+            os.close(alone)
+            raise
+        if writer is None:
+            os.close(alone)
+        else:
+            writer._locks.append(alone)
+        return writer
+
+    def write(self, row: Any, shard_id: int = 0) -> None:
+        """Appends an element to a shard."""
+        if not self._is_told:
+            found = spec_of(row)
+            self._spec = found if self._spec is UNSEEN or self._spec == found else merge(self._spec, found)
+        shard = self._shards.get(shard_id)
+        if shard is None:
+            # Numbers below zero sort last, as unsigned ones do in tf.data.
+            path = os.path.join(self._part, f"{shard_id % (1 << 64):08d}.arrow")
+            shard = self._shards[shard_id] = _Waiting(self._new_file(path))
+        nbytes = nbytes_of(row)
+        if nbytes >= _BATCH_BYTES or not self._wait(nbytes):
+            self._flush(shard)
+            self._put(shard, [row])
+            return
+        shard.rows.append(detach(row))
+        shard.nbytes += nbytes
+        self._waiting_bytes += nbytes
+        if shard.nbytes >= _BATCH_BYTES or len(shard.rows) == _BATCH_ROWS:
+            self._flush(shard)
+
+    def _new_file(self, path: str) -> IpcWriter:
+        try:
+            return IpcWriter(path)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            raise BadArgument(
+                f"shard_func: it named {len(self._shards) + 1:,} files, more than the system lets be open; name fewer"
+            ) from error
+
+    def _wait(self, nbytes: int) -> bool:
+        """Makes room for an element to wait in: all shards together hold an eighth of the budget at most."""
+        if self._waiting_bytes + nbytes > self._share.budget_bytes // 8:
+            self._flush(max(self._shards.values(), key=lambda shard: shard.nbytes))
+        return self._share.charge_free(nbytes)
+
+    def _flush(self, shard: _Waiting) -> None:
+        if shard.rows:
+            self._put(shard, shard.rows)
+            self._share.discharge(shard.nbytes)
+            self._waiting_bytes -= shard.nbytes
+            shard.rows, shard.nbytes = [], 0
+
+    def _put(self, shard: _Waiting, rows: list[Any]) -> None:
+        try:
+            shard.writer.write(rows)
+        except OSError as error:
+            raise no_room(shard.writer.path, error) from error
+
+    def finish(self) -> None:
+        """Publishes the set in the place of the one before."""
+        shards = []
+        for shard in sorted(self._shards.values(), key=lambda shard: shard.writer.path):
+            self._flush(shard)
+            try:
+                shard.writer.close()
+                sync(shard.writer.path)
+            except OSError as error:
+                raise no_room(shard.writer.path, error) from error
+            shards.append({"file": os.path.basename(shard.writer.path), "num_rows": shard.writer.num_rows})
+        final = os.path.join(self._path, self._name)
+        os.rename(self._part, final)
+        self._part = final
+        manifest = {"version": 1, "set": self._name, "shards": shards, "spec": spec_to_json(self._spec)}
+        new = os.path.join(final, _MANIFEST)
+        with open(new, "w") as stream:
+            json.dump(manifest, stream, indent=1)
+        sync(new)
+        sync_directory(new)
+        os.rename(new, os.path.join(self._path, _MANIFEST))
+        self._close()
+        sync_directory(final)
+        _remove_leftovers(self._path)
+
+    def abort(self) -> None:
+        """Removes what was written. After `finish` it does nothing."""
+        if self._open:
+            for shard in self._shards.values():
+                self._share.discharge(shard.nbytes)
+                shard.writer.discard()
+            shutil.rmtree(self._part, ignore_errors=True)
+            self._close()
+
+    def _close(self) -> None:
+        self._open = False
+        for lock in self._locks:
+            os.close(lock)
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise BadArgument(f"path: expected a directory, and {path} is a file") from None
+
+
+def _remove_leftovers(path: str) -> None:
+    """Removes sets that are not, or no longer, the one that is there."""
+    present = (_manifest(path) or {}).get("set")
+    for name in os.listdir(path):
+        if _SET.fullmatch(name) and name != present:
+            with contextlib.suppress(OSError):
+                _remove_if_unlocked(os.path.join(path, name))
+
+
+def _remove_if_unlocked(path: str) -> None:
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path)
+    finally:
+        os.close(lock)

@@ -1,0 +1,239 @@
+"""Spill space: one directory on disk for what a run cannot hold in memory.
+
+The directory is made with the first file in it and removed when the run is closed, collected or at exit. A process that
+is killed removes nothing; so each directory holds a lock file, locked for as long as its owner lives, and whoever makes
+a space next to it removes those whose lock is free. The lock, not the process id, says whether the owner lives: ids are
+used again. What does not carry our name, our lock file and our user's id is never touched, nor are files inside that we
+did not name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import stat
+import threading
+import weakref
+from collections.abc import Iterator
+
+from ..errors import BadArgument, SpillError
+from .ledger import format_bytes
+
+__all__ = ["SpillSpace", "default_directory"]
+
+_NAME = re.compile(r"penstock-spill-\d+-\w+")
+_FILE = re.compile(r"\d{6,}.*")
+_LOCK = "lock"
+_MARKER = b"penstock spill directory: removed by the next run if this file is not locked\n"
+_IN_MEMORY = ("tmpfs", "ramfs")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class SpillSpace:
+    """Files of one run, with a limit on their bytes.
+
+    Args:
+        parent_dir: Where to make the directory. None: the system's directory for temporary files.
+        limit_bytes: Bytes that all files together may have. None: as many as the disk has.
+    """
+
+    def __init__(self, parent_dir: str | None = None, limit_bytes: int | None = None) -> None:
+        if parent_dir is not None:
+            _check_directory(parent_dir)
+        self._parent = parent_dir
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        self.peak_bytes = 0
+        self._directory: str | None = None
+        self._num_files = 0
+        self._closed = False
+        self._closer: weakref.finalize[[str, int, int], SpillSpace] | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def directory(self) -> str:
+        """The directory that files lie in; made when it is first asked for."""
+        with self._lock:
+            if self._closed:
+                raise SpillError("the spill directory was removed when the run was closed")
+            if self._directory is None:
+                parent = self._parent or default_directory()
+                try:
+                    _remove_orphans(parent)
+                    path, lock = _make_directory(parent)
+                except OSError as error:
+                    raise SpillError(
+                        f"cannot make a spill directory in {parent}: {error.strerror}; "
+                        "name another one with Options(spill_dir=...)"
+                    ) from error
+                self._directory = path
+                self._closer = weakref.finalize(self, _remove, path, lock, os.getpid())
+            return self._directory
+
+    def another(self) -> SpillSpace:
+        """A space like this one, with a directory and a count of its own: for what outlives the run."""
+        return SpillSpace(self._parent, self.limit_bytes)
+
+    def new_path(self, suffix: str = "") -> str:
+        """The path of a new file, which is not made yet."""
+        with self._lock:
+            self._num_files += 1
+            return os.path.join(self.directory, f"{self._num_files:06d}{suffix}")
+
+    def reserve(self, nbytes: int) -> None:
+        """Counts bytes that are about to be written; `SpillError` where the limit has no room for them."""
+        with self._lock:
+            if self.limit_bytes is not None and self.used_bytes + nbytes > self.limit_bytes:
+                raise SpillError(
+                    f"asked for {format_bytes(nbytes)} more on disk and {format_bytes(self.used_bytes)} of the "
+                    f"limit of {format_bytes(self.limit_bytes)} are in use in {self.directory}; "
+                    f"use spill_limit={self.used_bytes + nbytes:_} or more, a larger memory budget, or smaller buffers"
+                )
+            self.used_bytes += nbytes
+            self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+
+    def release(self, nbytes: int) -> None:
+        """Takes back what was reserved: the bytes were removed, or never written."""
+        with self._lock:
+            self.used_bytes -= nbytes
+            assert self.used_bytes >= 0, "more was released than was reserved"
+
+    def remove(self, path: str, nbytes: int) -> None:
+        """Removes a file, and takes its bytes off the count."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        self.release(nbytes)
+
+    @contextlib.contextmanager
+    def disk_full(self, nbytes: int) -> Iterator[None]:
+        """While bytes are written: a full disk becomes a `SpillError` that says what to do."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FULL or isinstance(error, SpillError):
+                raise
+            disk = os.statvfs(self.directory)
+            free = disk.f_bavail * disk.f_frsize
+            raise SpillError(
+                f"no room to write {format_bytes(nbytes)} to {self.directory}: {error.strerror}, "
+                f"{format_bytes(free)} are free and this run holds {format_bytes(self.used_bytes)} there; "
+                "name another disk with Options(spill_dir=...), use a larger memory budget, or smaller buffers"
+            ) from error
+
+    def close(self) -> None:
+        """Removes the directory. A second call does nothing."""
+        with self._lock:
+            self._closed = True
+            if self._closer is not None:
+                self._closer()
+
+
+def default_directory() -> str:
+    """The directory for temporary files, but not one that lies in memory, if that can be helped."""
+    import tempfile  # here, because `import penstock` should not pay for it
+
+    usual = tempfile.gettempdir()
+    other = "/var/tmp"
+    if _lies_in_memory(usual) and os.path.isdir(other) and os.access(other, os.W_OK | os.X_OK):
+        return usual if _lies_in_memory(other) else other
+    return usual
+
+
+def _lies_in_memory(path: str, mounts: str = "/proc/self/mounts") -> bool:
+    path = os.path.realpath(path)
+    found, kind = "", ""
+    try:
+        with open(mounts) as file:
+            for line in file:
+                _, mount, fs_type, *_ = line.split(" ")
+                mount = mount.encode().decode("unicode_escape")  # blanks are written \040
+                inside = path == mount or path.startswith(mount.rstrip("/") + "/")
+                if inside and len(mount) >= len(found):  # the last one covers those before
+                    found, kind = mount, fs_type
+    except OSError:
+        return False
+    return kind in _IN_MEMORY
+
+
+def _check_directory(path: str) -> None:
+    if not os.path.isdir(path):
+        what = "is not a directory" if os.path.exists(path) else "does not exist"
+        raise BadArgument(f"spill_dir: {path} {what}; name one that can be written to")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise BadArgument(f"spill_dir: {path} cannot be written to; name one that can")
+
+
+def _make_directory(parent: str) -> tuple[str, int]:
+    """A new directory and its open lock file."""
+    path = os.path.join(parent, f"penstock-spill-{os.getpid()}-{os.urandom(8).hex()}")
+    os.mkdir(path, 0o700)
+    # Locked before it has its name: nobody ever sees a lock file of a living owner that is free.
+    unnamed = os.path.join(path, _LOCK + ".new")
+    lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass  # a file system without locks: nobody can take it either, so nobody will clean up after us
+        os.write(lock, _MARKER)
+        os.rename(unnamed, os.path.join(path, _LOCK))
+    except BaseException:
+        os.close(lock)
+        os.unlink(unnamed)
+        os.rmdir(path)
+        raise
+    return path, lock
+
+
+def _remove(path: str, lock: int, owner: int) -> None:
+    """Removes a directory of ours; a forked child has a copy of all this, and must leave it alone."""
+    if os.getpid() == owner:
+        _remove_directory(path)
+        os.close(lock)
+
+
+def _remove_directory(path: str) -> None:
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for name in os.listdir(directory):
+            if _FILE.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=directory)
+        if os.listdir(directory) == [_LOCK]:  # else something is not ours: it stays, and says whose it was
+            os.unlink(_LOCK, dir_fd=directory)
+            os.rmdir(path)
+    except OSError:
+        pass  # somebody else was faster, or the disk is gone
+    finally:
+        os.close(directory)
+
+
+def _remove_orphans(parent: str) -> None:
+    """Removes directories whose owners died."""
+    for name in os.listdir(parent):
+        if _NAME.fullmatch(name):
+            with contextlib.suppress(OSError):
+                _remove_if_orphan(os.path.join(parent, name))
+
+
+def _remove_if_orphan(path: str) -> None:
+    about = os.lstat(path)
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+        return
+    lock_path = os.path.join(path, _LOCK)
+    lock = os.open(lock_path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.read(lock, len(_MARKER) + 1) != _MARKER:
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Two cleaners may have opened it: the slower one then holds the lock of a file that is gone.
+        if os.path.samestat(os.fstat(lock), os.lstat(lock_path)):
+            _remove_directory(path)
+    finally:
+        os.close(lock)

@@ -1,0 +1,75 @@
+"""Transit: elements that a stage has made and that are on their way to its consumer.
+
+The contract between stages: a block is its maker's until the maker is asked again. Who keeps elements longer than that
+puts them on his own account. So each stage that makes elements has one Transit, which decides how many to make at a
+time, and counts them until the next pull.
+"""
+
+from __future__ import annotations
+
+from .ledger import Share
+
+__all__ = ["Transit"]
+
+# What elements of unknown size are expected to take: the largest seen, and a quarter more.
+_GROWTH = 1.25
+
+
+class Transit:
+    """The account of the block that a stage makes and gives away.
+
+    Args:
+        share: The stage's part of the budget.
+        each_bytes: The size of an element, where it is known before one is made. Else the first one is made alone, and
+            later ones are expected to be as large as the largest so far.
+    """
+
+    __slots__ = ("_each", "_exact", "_reserved", "_room", "_share", "_used")
+
+    def __init__(self, share: Share, each_bytes: int | None) -> None:
+        self._share = share
+        self._each = each_bytes
+        self._exact = each_bytes is not None
+        self._reserved = 0
+        self._used = 0
+        self._room = 0
+
+    def begin(self, n: int) -> int:
+        """The stage is asked for n elements; returns how many it should make now, one at least."""
+        share = self._share
+        if self._used < self._reserved // 2:  # there was a large one, and it is gone
+            share.discharge(self._reserved - 2 * self._used)
+            self._reserved = 2 * self._used
+        self._used = 0
+        each = self._each
+        if each is None:
+            return 1
+        # A quarter of what is free: the stages above and below have blocks of their own to make.
+        self._room = max(self._reserved, share.floor_bytes, (share.free_bytes - share.budget_bytes // 10) // 4)
+        if each > self._reserved and share.try_charge(each - self._reserved):
+            self._reserved = each
+        return n if n * each <= self._room else max(1, self._room // each)
+
+    def fitting(self, n: int) -> int:
+        """How many of n elements of known size to make now, where each makes its own entry on the ledger."""
+        each, share = self._each or 1, self._share
+        room = max(share.floor_bytes - share.charged_bytes, (share.free_bytes - share.budget_bytes // 10) // 4)
+        return n if n * each <= room else max(1, room // each)
+
+    def add(self, nbytes: int, count: int = 1) -> bool:
+        """Counts some more elements; whether there is room for another one."""
+        self._used = used = self._used + nbytes
+        each = -(-nbytes // count)
+        if not self._exact and (self._each is None or each * _GROWTH > self._each):
+            self._each = int(each * _GROWTH)
+            # One must always fit, whatever others make ahead meanwhile.
+            self._share.raise_floor(self._each)
+        if used > self._reserved:
+            self._share.charge(used - self._reserved, single=True)
+            self._reserved = used
+        return used + each <= self._room
+
+    def close(self) -> None:
+        """Nothing is on its way any more."""
+        self._share.discharge(self._reserved)
+        self._reserved = self._used = 0

@@ -1,0 +1,202 @@
+"""What a `cache` keeps: one pass over its input, for all runs of all datasets made from the call.
+
+In memory and in spill files (`CacheStore`), or in a file of the user's choice (`FileStore`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_right
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+from ..element import Failed
+from ..memory.cache_file import CacheFile, PassId, complete_file
+from ..memory.kept import KeptElements, sealed
+from ..memory.overflow import Overflow
+from ..memory.spill import SpillSpace
+from ..plan.identity import identity_of
+from ..plan.node import Node
+from ..plan.op import Context
+from ..plan.seeds import drawn_seeds
+
+__all__ = ["OF_FILE", "CacheStore", "CachedPass", "FileStore"]
+
+#: Stands for the place up to which failures were shown, where that is not known: a file does not tell.
+OF_FILE = -1
+
+_FileId = tuple[int, int]
+
+
+class CachedPass:
+    """One pass over the input, of which the first elements are kept.
+
+    An element has a *number* among those that did not fail, and a *place* among all. `failures` holds for each failure
+    how many elements came before it, which is all it takes to go from one to the other. `reached` is the place up to
+    which some run has shown failures; those below it are not shown again.
+    """
+
+    def __init__(self, epoch: int, seeds: list[int], kept: KeptElements, length: int | None = None) -> None:
+        self.epoch = epoch
+        self.seeds = seeds
+        self.kept = kept
+        self.length = length
+        self.reached = 0
+        self.failures: list[int] = []
+        #: Whether all failures were shown before, by a pass whose file is gone.
+        self.hides_failures = False
+        #: The file that it is kept in, or will be.
+        self.file_id: _FileId | None = None
+        self._lock = threading.Lock()
+
+    def is_same(self, epoch: int, seeds: list[int]) -> bool:
+        return (self.epoch, self.seeds) == (epoch, seeds)
+
+    def place_of(self, number: int) -> int:
+        """The place of an element; failures just before it that were shown are passed over."""
+        return number + bisect_right(self.failures, number)
+
+    def passed(self, place: int, number: int, rows: list[Any]) -> list[Any]:
+        """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
+        with self._lock:
+            good = [sealed(row) for row in rows if type(row) is not Failed]
+            late = self.kept.num_kept - number
+            if 0 <= late < len(good):
+                self.kept.append([row for row, _ in good[late:]], [nbytes for _, nbytes in good[late:]])
+            left = iter(good)
+            shown: list[Any] = []
+            for row in rows:
+                if type(row) is not Failed:
+                    shown.append(next(left)[0])
+                    number += 1
+                elif place >= self.reached:
+                    self.failures.append(number)
+                    shown += [] if self.hides_failures else [row]
+                place += 1
+                self.reached = max(self.reached, place)
+            return shown
+
+    def ended(self, number: int) -> None:
+        """The input has no more elements."""
+        with self._lock:
+            if self.length is None:
+                if self.kept.num_kept == number:
+                    self.kept.finish()
+                self.length = number
+
+
+class CacheStore:
+    """What one `cache()` of the user's program keeps, for all runs of all datasets made from it.
+
+    What has no room in memory goes to a spill space of the store's own, which is removed with it.
+    """
+
+    def __init__(self) -> None:
+        self.kept: CachedPass | None = None
+        self.lock = threading.RLock()
+        self._space: SpillSpace | None = None
+
+    def __reduce__(self) -> tuple[type[CacheStore], tuple[Any, ...]]:
+        return CacheStore, ()  # what is cached stays in its process
+
+    def ready(self) -> CachedPass | None:
+        """The pass that is kept, if there is one."""
+        return self.kept
+
+    def looked_up(self) -> CachedPass | None:
+        """The same, for who does not want to begin one."""
+        with self.lock:
+            return self.ready()
+
+    def begun(self, context: Context) -> CachedPass:
+        """The pass that is kept, or the beginning of one."""
+        with self.lock:
+            if self._space is not None:
+                self._space.limit_bytes = context.spill.limit_bytes  # that of the run which will write
+            return self.ready() or self._new(context, context.epoch)
+
+    def resumed(self, context: Context, epoch: int, reached: int, failures: list[int]) -> CachedPass:
+        """The pass that is kept if it is the saved one, else one that begins where the saved one was."""
+        with self.lock:
+            kept = self.ready()
+            # Failures that were still to come when the position was saved must come again.
+            same = kept is not None and kept.is_same(epoch, drawn_seeds(context.node.input))
+            if kept is None or not same or kept.failures != failures[: len(kept.failures)]:
+                kept = self._new(context, epoch)
+            if reached > kept.reached and kept.reached != OF_FILE:
+                kept.reached, kept.failures = reached, list(failures)
+            return kept
+
+    def _new(self, context: Context, epoch: int) -> CachedPass:
+        def space() -> SpillSpace:
+            if self._space is None:
+                self._space = context.spill.another()
+            return self._space
+
+        self.kept = CachedPass(epoch, drawn_seeds(context.node.input), KeptElements(Overflow(space)))
+        return self.kept
+
+
+class FileStore(CacheStore):
+    """The same for `cache(filename)`: what is kept is the file, for all processes.
+
+    Args:
+        path: The file.
+        written: What is cached, as the user wrote it: the file is good for this pipeline only.
+    """
+
+    # What this process is writing: a dataset that is made anew goes on with it.
+    _begun: ClassVar[WeakValueDictionary[tuple[str, ...], CachedPass]] = WeakValueDictionary()
+
+    def __init__(self, path: str, written: Node) -> None:
+        super().__init__()
+        self._path = path
+        self._written = written
+        self._operators: tuple[str, ...] | None = None
+
+    def __reduce__(self) -> tuple[type[CacheStore], tuple[Any, ...]]:
+        return FileStore, (self._path, self._written)
+
+    def _identity(self) -> tuple[str, ...]:
+        if self._operators is None:
+            self._operators = tuple(identity_of(self._written))
+        return self._operators
+
+    def ready(self) -> CachedPass | None:
+        there = _file_id(self._path)
+        if there is None:
+            begun = self.kept or self._begun.get((self._path, *self._identity()))
+            # Complete: then somebody has deleted the file, and does not want it any more.
+            self.kept = None if begun is None or begun.length is not None or begun.kept.failed else begun
+        elif self.kept is None or self.kept.file_id != there:
+            self.kept = self._of_file()
+        return self.kept
+
+    def _of_file(self) -> CachedPass | None:
+        found = complete_file(self._path, self._identity())
+        if found is None:
+            return None
+        reader, about = found
+        complete = CachedPass(about.epoch, about.seeds, KeptElements.of_file(reader), reader.num_rows)
+        complete.file_id = _file_id(self._path)
+        complete.reached = OF_FILE
+        return complete
+
+    def _new(self, context: Context, epoch: int) -> CachedPass:
+        seeds = drawn_seeds(context.node.input)
+        file = CacheFile.try_begin(self._path, PassId(self._identity(), epoch, seeds))
+        made = CachedPass(epoch, seeds, KeptElements(file, in_memory=False))
+        if file is not None:  # else somebody else is writing it, and this pass goes by without
+            made.file_id = _file_id(file.part_path)
+            self.kept = self._begun[self._path, *self._identity()] = made
+        return made
+
+
+def _file_id(path: str) -> _FileId | None:
+    """What stays the same when a file is renamed, and is another for another file; None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

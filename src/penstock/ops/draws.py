@@ -1,0 +1,141 @@
+"""Draws: in which order a shuffle gives the elements of a stream, known before they are drawn.
+
+What is drawn when depends on the key and on how many elements there are, never on the elements themselves. So the
+shuffle can be run ahead on numbers, to learn which elements of a buffer will be needed soon and which late. Ahead it
+assumes that the stream goes on; when the end comes, what was drawn ahead is forgotten and drawn anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..order import PermutationOrder, RangeOrder, WindowShuffler, as_array
+
+__all__ = ["Draws"]
+
+_CHUNK = 65_536
+
+
+class Draws:
+    """The numbers of a stream's elements in the order in which they are drawn.
+
+    Args:
+        buffer_size: Elements to draw from; None for all there are.
+        key: What the order follows from.
+        most_ahead: How many draws may be known ahead, at 8 bytes each.
+    """
+
+    def __init__(self, buffer_size: int | None, key: int, most_ahead: int) -> None:
+        self._buffer_size = buffer_size
+        self._key = key
+        self._most_ahead = most_ahead if buffer_size is None else min(most_ahead, 2 * buffer_size)
+        # A buffer is often given as large as a dataset might ever be: to look ahead must not fill a huge one.
+        self._looks_ahead_at_once = buffer_size is not None and buffer_size <= most_ahead
+        self._window: WindowShuffler | None = None  # made with the first draw: the dataset may be smaller
+        self._fed = 0
+        self._ahead = np.empty(0, np.int64)
+        #: How many were drawn.
+        self.drawn = 0
+        #: How many elements there are, once that is known.
+        self.length: int | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """What it holds while draws are known ahead."""
+        return 8 * self._most_ahead + (0 if self._window is None else self._window.held_bytes)
+
+    def wanted(self, n: int, num_read: int) -> int:
+        """How many more elements must have come before n can be drawn."""
+        if self.length is not None:
+            return 0
+        return n if self._buffer_size is None else max(0, self._buffer_size + self.drawn + n - num_read)
+
+    def end(self, length: int) -> None:
+        """Says how many elements there are."""
+        self.length = length
+        if self._fed > length:
+            self.move_to(self.drawn)
+
+    def move_to(self, drawn: int) -> None:
+        """Starts over and draws so many, at a few nanoseconds each."""
+        self._ahead = self._ahead[:0]
+        self._window = None
+        self._fed = 0
+        self.drawn = drawn
+        done = 0
+        while self._buffer_size is not None and done < drawn:
+            done += self._more(min(_CHUNK, drawn - done)).size
+
+    def next(self, n: int) -> np.ndarray:
+        """The next n numbers, or all that are left; they count as drawn when `drop` is called."""
+        if self._ahead.size < n:
+            self._extend(n)
+        return self._ahead[:n]
+
+    def drop(self, n: int) -> None:
+        """Counts the next n as drawn."""
+        self._ahead = self._ahead[n:]
+        self.drawn += n
+
+    def due(self, numbers: np.ndarray) -> np.ndarray:
+        """When each of these (ascending) numbers will be drawn; for those not drawn soon, how far that is known."""
+        known = self._window is not None or self.length is not None or self._looks_ahead_at_once
+        if known and 2 * self._ahead.size < self._most_ahead:
+            self._extend(self._most_ahead)
+        due = np.full(numbers.size, self.drawn + self._ahead.size)
+        for start in range(0, self._ahead.size, _CHUNK):
+            part = self._ahead[start : start + _CHUNK]
+            places = np.minimum(np.searchsorted(numbers, part), numbers.size - 1)
+            (found,) = np.nonzero(numbers[places] == part)
+            due[places[found]] = self.drawn + start + found
+        return due
+
+    def waiting(self, num_read: int) -> np.ndarray:
+        """The numbers below `num_read` that were not drawn, ascending."""
+        if self._buffer_size is not None:
+            waiting = np.concatenate([self._held(), self._ahead, np.arange(self._fed, num_read)])
+            return np.sort(waiting[waiting < num_read])
+        if self.length is None:
+            return np.arange(num_read)
+        drawn = np.zeros(num_read, bool)
+        for start in range(0, self.drawn, _CHUNK):
+            drawn[self._permuted(start, min(start + _CHUNK, self.drawn))] = True
+        return np.nonzero(~drawn)[0]
+
+    def oldest(self, num_read: int) -> int:
+        """The smallest number that was not drawn."""
+        lowest = [part.min() for part in (self._held(), self._ahead) if part.size]
+        return int(min([*lowest, self._fed, num_read]))
+
+    def _held(self) -> np.ndarray:
+        return np.empty(0, np.int64) if self._window is None else self._window.held()
+
+    def _extend(self, size: int) -> None:
+        self._ahead = np.concatenate([self._ahead, self._more(size - self._ahead.size)])
+
+    def _more(self, n: int) -> np.ndarray:
+        if self._buffer_size is None:
+            start = self.drawn + self._ahead.size
+            return self._permuted(start, start + n)
+        if self._window is None:
+            size = self._buffer_size if self.length is None else min(self._buffer_size, max(1, self.length))
+            self._window = WindowShuffler(size, self._key)
+        window = self._window
+        parts = []
+        while n > 0:
+            step = min(n, _CHUNK)
+            until = self._buffer_size + window.drawn + step
+            if self.length is not None and until >= self.length:
+                until = self.length
+                window.drain()
+            for start in range(self._fed, until, _CHUNK):
+                window.feed(np.arange(start, min(start + _CHUNK, until)))
+                window.draw(0)  # moves what was fed into the slots, so that little lies around twice
+            self._fed = max(self._fed, until)
+            drawn = window.draw(step)
+            parts.append(drawn)
+            n = n - drawn.size if drawn.size else 0
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _permuted(self, start: int, stop: int) -> np.ndarray:
+        return as_array(PermutationOrder(RangeOrder(self.length or 0), self._key).slice(start, stop))

@@ -1,0 +1,174 @@
+"""snapshot: elements saved by the first iteration, for later ones and later programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from ..block import Block
+from ..cursor import Cursor, State, expect_list
+from ..element import Failed
+from ..errors import BadType, PenstockError, StateError
+from ..memory.saved_set import SetWriter, check_compression, check_path, is_saved, shard_of
+from ..plan.footprint import Footprint, Sizes, times
+from ..plan.identity import identity_of
+from ..plan.node import Node
+from ..plan.op import Context, Op
+from ..spec import Spec
+from .calling import call
+
+__all__ = ["Snapshot"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot(Op):
+    """Saves the elements of the first iteration that reaches the end, and reads them in later ones.
+
+    Each pipeline has a directory of its own in `path`, named after a hash of its operators and their functions: a
+    changed pipeline writes another one. An iteration that stops early saves nothing. While another one is writing, in
+    this process or elsewhere, elements pass by as they are. An element that fails is an error as it is saved, and left
+    out later. The files are those of `save`.
+
+    Args:
+        path: The directory for snapshots.
+        compression: "AUTO", "GZIP", "SNAPPY" or None, for tf.data's sake: files are not compressed in this version.
+        reader_func: Gets a dataset of datasets, one for each file, and returns a dataset of elements. None: one file
+            after the other.
+        shard_func: Gets an element and returns the number of its file. None: one file.
+
+    Memory: while it saves, elements that wait to be written: an eighth of the budget at most. Later what `load` holds.
+    State: its input's, or that of the dataset that is read.
+
+    >>> import tempfile, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     calls = []
+    ...     ds = ps.Dataset.range(3).map(lambda x: calls.append(x) or x * 10).snapshot(folder)
+    ...     [int(x) for x in ds.repeat(2)], len(calls)
+    ([0, 10, 20, 0, 10, 20], 3)
+    """
+
+    path: str | bytes | os.PathLike[str]
+    compression: str | None = "AUTO"
+    reader_func: Callable[..., Any] | None = None
+    shard_func: Callable[..., Any] | None = None
+    written: Node | None = dataclasses.field(default=None, compare=False, repr=False, kw_only=True)
+    internal: ClassVar[tuple[str, ...]] = ("written",)
+    tuning: ClassVar[tuple[str, ...]] = ("path", "compression")
+
+    def __post_init__(self) -> None:
+        check_path(self.path)
+        check_compression(self.compression)
+        for name in ("reader_func", "shard_func"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise BadType(f"{name}: expected a function, got {type(function).__name__} {function!r:.60}")
+
+    @classmethod
+    def of(
+        cls,
+        self: Any,
+        path: str | bytes | os.PathLike[str],
+        compression: str | None = "AUTO",
+        reader_func: Callable[..., Any] | None = None,
+        shard_func: Callable[..., Any] | None = None,
+    ) -> tuple[Snapshot, list[Any]]:
+        """The operator as it goes on a dataset."""
+        return cls(path, compression, reader_func, shard_func, written=self.node), [self]
+
+    def directory(self) -> str:
+        """Where the snapshot of this pipeline lies."""
+        assert self.written is not None
+        name = hashlib.blake2b("\n".join(identity_of(self.written)).encode(), digest_size=8).hexdigest()
+        return os.path.join(check_path(self.path), name)
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return inputs[0]
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        two = times(2, sizes.input)
+        return Footprint(two, "elements on their way to the files, or from them", two)
+
+    def open(self, context: Context) -> Cursor:
+        return _SnapshotCursor(context, self)
+
+
+class _SnapshotCursor(Cursor):
+    """Reads the snapshot if there is one as it is opened; else its input, and saves what passes if nobody else does."""
+
+    def __init__(self, context: Context, op: Snapshot) -> None:
+        self._context = context
+        self._op = op
+        self._directory = op.directory()
+        self._writer: SetWriter | None = None
+        self._place = 0
+        self._begin(is_saved(self._directory))
+
+    def _begin(self, reads: bool) -> None:
+        self._reads = reads
+        self._may_write = not reads
+        if reads:
+            self._source = self._context.open_dataset(self._context.load(self._directory, self._op.reader_func))
+        else:
+            self._source = self._context.input()
+
+    def pull(self, n: int) -> Block | None:
+        if self._may_write:
+            self._may_write = False
+            self._writer = SetWriter.try_begin(self._directory, self._context.share, self._context.node.spec.element)
+        block = self._source.pull(n)
+        writer = self._writer
+        if block is None:
+            if writer is not None:
+                writer.finish()
+                self._writer = None
+            return None
+        place, self._place = self._place, self._place + block.size
+        if writer is None:
+            return block
+        rows = [self._written(writer, row, place + i) for i, row in enumerate(block.rows())]
+        return Block.of_rows(rows) if any(type(row) is Failed for row in rows) else block
+
+    def _written(self, writer: SetWriter, row: Any, place: int) -> Any:
+        """The element, saved; or the failure of the function that names its file."""
+        if type(row) is Failed:
+            return row
+        shard = 0
+        if self._op.shard_func is not None:
+            try:
+                shard = shard_of(call(self._op.shard_func, row))
+            except PenstockError as error:
+                return Failed(self._context.located(error))
+            except Exception as error:
+                return Failed(self._context.noted(error, place))
+        writer.write(row, shard)
+        return row
+
+    def skip(self, n: int) -> int:
+        if self._writer is None and not self._may_write:
+            skipped = self._source.skip(n)
+            self._place += skipped
+            return skipped
+        return super().skip(n)  # what is skipped is saved all the same
+
+    def state(self) -> State:
+        return [int(self._reads), self._place, self._source.state()]
+
+    def restore(self, state: State) -> None:
+        reads, self._place, below = expect_list(state, 3)
+        if bool(reads) != self._reads:
+            if reads:
+                raise StateError(f"the saved position is in a snapshot that is gone: {self._directory}")
+            self._source.close()
+            self._begin(reads=False)
+        self._source.restore(below)
+        # A snapshot is written from the beginning or not at all.
+        self._may_write = self._may_write and not self._place
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
+        self._source.close()

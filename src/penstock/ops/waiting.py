@@ -1,0 +1,327 @@
+"""Waiting: the elements in a shuffle's buffer, in memory as far as they fit, the others on disk.
+
+Because it is known when each element will be drawn (`draws`), those that wait longest go to disk, and each is written
+and read about once:
+
+- When memory is short the elements that are drawn last are written, in the order of their draws, to a new file. Large
+  ones are batches of their own and read when they are drawn. Small ones share a batch, which is read as a whole when
+  the first of them is due, and the rest of it waits in memory again.
+- Elements whose draw is too far ahead to be known are due when the known draws end: they are read then, and written
+  again where they belong. So are all when the stream ends, for that changes the order of the last draws, and when the
+  whole dataset is shuffled, for then no draw is known before the end.
+- A file is removed when all its batches were read.
+
+It works with no memory at all: what can neither stay nor make others go is written as it comes. Only failures and
+datasets must stay.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..block import Block
+from ..element import arrays_in, detach, nbytes_of
+from ..errors import OverBudget, PenstockError
+from ..memory.arena import Arena
+from ..memory.batches import BatchFile, BatchFiles
+from ..memory.ipc import Stored, rows_per_batch
+from ..memory.ledger import Share
+from ..memory.spill import SpillSpace
+from ..plan.footprint import ElementSize
+from .draws import Draws
+
+__all__ = ["Waiting", "held_bytes", "least_memory_needed", "memory_needed"]
+
+# Measured: a number, a pair, a size and their place in a dict; the objects of an array, and of a tuple or dict.
+_ENTRY_BYTES = 200
+_ARRAY_BYTES = 112
+_NEST_BYTES = 100
+# What is known of a file, and of an element that is a batch of its own.
+_FILE_INDEX_BYTES = 600
+_ALONE_INDEX_BYTES = 300
+_SOME_FILES = 16
+# Large elements are written to files of about this size: a file stays until its last element is drawn, and most of it
+# would be of no use by then if there were many.
+_FILE_BYTES = 256 << 10
+# Batches of small elements: in smaller ones what Arrow says of a batch would weigh as much as the elements.
+_BATCH_BYTES = 1 << 20
+_LEAST_BATCH_BYTES = 4 << 10
+
+
+def held_bytes(element: Any) -> int:
+    """Bytes that an element occupies while it waits; windows on the user's own arrays are not ours."""
+    if isinstance(element, np.generic):
+        return element.nbytes + _ENTRY_BYTES
+    arrays = arrays_in(element)
+    own = nbytes_of(element) - sum(a.nbytes for a in arrays if a.base is not None and not a.flags.writeable)
+    nest = 0 if isinstance(element, (np.ndarray, bytes)) else _NEST_BYTES
+    return own + _ENTRY_BYTES + nest + _ARRAY_BYTES * len(arrays)
+
+
+def memory_needed(count: int, size: ElementSize | None) -> int | None:
+    """Bytes of so many elements that wait, if all of them do so in memory."""
+    if size is None:
+        return None
+    return count * ((0 if size.is_view else size.nbytes) + _ENTRY_BYTES + _ARRAY_BYTES * len(size.leaves))
+
+
+def least_memory_needed(count: int, size: ElementSize) -> int:
+    """Bytes without which so many elements cannot wait even on disk: an index of them, and three on their way."""
+    alone = _ALONE_INDEX_BYTES if rows_per_batch(size.nbytes) == 1 else 0
+    index = count * (24 + alone) + _SOME_FILES * _FILE_INDEX_BYTES
+    one = memory_needed(1, size)
+    return index + 3 * max(one or 0, size.slots(1)) + 2 * _LEAST_BATCH_BYTES
+
+
+class _Sorted:
+    """The batches of a file that hold several elements each, soonest due first; 32 bytes a batch."""
+
+    __slots__ = ("_next", "_table", "file")
+
+    def __init__(self, file: BatchFile, due: list[int], batches: list[Stored]) -> None:
+        self.file = file
+        self._table = np.array([(when, *stored) for when, stored in zip(due, batches, strict=True)], np.int64)
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._table) - self._next
+
+    @property
+    def due(self) -> int:
+        return int(self._table[self._next, 0])
+
+    def pop(self) -> Stored:
+        self._next += 1
+        return Stored(*self._table[self._next - 1, 1:].tolist())
+
+    def all_due(self, when: int) -> None:
+        """Forgets what was known of when they are due."""
+        self._table[:, 0] = when
+
+
+class Waiting:
+    """Elements by number, given back in the order of the draws."""
+
+    def __init__(self, share: Share, spill: SpillSpace, arena: Arena, draws: Draws) -> None:
+        self._share = share
+        self._arena = arena
+        self._draws = draws
+        self._files = BatchFiles(spill)
+        self._in_memory: dict[int, tuple[Any, int]] = {}
+        self._stuck: set[int] = set()  # in memory, and must stay there
+        self._alone: dict[int, tuple[BatchFile, Stored]] = {}
+        self._sorted: list[tuple[int, int, _Sorted]] = []  # a heap: due, something to tell equals apart, batches
+        self._num_written = 0
+        self._num_batches = 0
+        self._bytes = 0
+        self._index_bytes = 0  # of what is known of files and draws
+        # Not reentrant: who is short while it holds the lock must not be asked to let go.
+        self._lock = threading.Lock()
+        self._unregister = share.on_shortage(self._let_go)
+
+    def keep(self, first: int, rows: Sequence[Any], sizes: Sequence[int]) -> None:
+        """Takes elements, numbered from `first` on, and how many bytes each holds."""
+        with self._lock:
+            if self._try_charge(sum(sizes)):
+                kept = zip(map(detach, rows), sizes, strict=True)
+                self._in_memory.update(zip(range(first, first + len(rows)), kept, strict=True))
+                return
+            for number, (row, nbytes) in enumerate(zip(rows, sizes, strict=True), first):
+                self._keep_one(number, row, nbytes)
+
+    def draw(self, n: int) -> tuple[list[Any], int]:
+        """The next n elements, or all that are left, and how many bytes of them are on no account any more."""
+        with self._lock:
+            numbers = self._draws.next(n).tolist()
+            if not self._files:
+                return self._from_memory(numbers)
+            rows: list[Any] = []
+            nbytes = 0
+            for number in numbers:
+                while self._sorted and self._sorted[0][0] <= self._draws.drawn:
+                    self._load(heapq.heappop(self._sorted)[2])
+                place = self._alone.pop(number, None)
+                some, free_bytes = self._from_memory([number]) if place is None else self._from_disk(*place)
+                rows += some
+                nbytes += free_bytes
+            return rows, nbytes
+
+    def _from_memory(self, numbers: list[int]) -> tuple[list[Any], int]:
+        if not numbers:
+            return [], 0
+        rows, sizes = zip(*map(self._in_memory.pop, numbers), strict=True)
+        nbytes = sum(sizes)
+        self._discharge(nbytes)
+        if self._stuck:
+            self._stuck.difference_update(numbers)
+        self._draws.drop(len(numbers))
+        return list(rows), nbytes
+
+    def _from_disk(self, file: BatchFile, stored: Stored) -> tuple[list[Any], int]:
+        if stored.nbytes + stored.nbytes // 8 > self._share.free_bytes:
+            self._spill(stored.nbytes)
+        try:
+            buffer = self._arena.empty((stored.nbytes,), np.dtype(np.uint8))
+        except OverBudget:  # as good as any other element on its way
+            buffer = np.empty(stored.nbytes, np.uint8)
+        ((_, row),) = self._files.read(file, stored, lambda _: buffer)
+        self._settle_index()
+        self._draws.drop(1)
+        return [row], self._arena.unaccounted_bytes(Block.of_rows([row], has_failures=False))
+
+    def end(self, length: int) -> None:
+        """Says how many elements there are, which changes when those that wait will be drawn."""
+        with self._lock:
+            self._draws.end(length)
+            for _, _, batches in self._sorted:
+                batches.all_due(self._draws.drawn)
+            # All are due alike, so it is a heap as it is.
+            self._sorted = [(self._draws.drawn, i, batches) for _, i, batches in self._sorted]
+
+    def oldest(self, num_read: int) -> int:
+        """The smallest number that was not drawn."""
+        with self._lock:
+            return self._draws.oldest(num_read)
+
+    def close(self) -> None:
+        """Lets everything go, in memory and on disk."""
+        self._unregister()
+        with self._lock:
+            self._files.close()
+            self._alone.clear()
+            self._sorted.clear()
+            self._in_memory.clear()
+            self._discharge(self._bytes)
+            self._share.discharge(self._index_bytes)
+            self._index_bytes = 0
+
+    # Memory.
+
+    def _try_charge(self, nbytes: int) -> bool:
+        budget = self._share.budget_bytes
+        # A quarter is for others in any case; and who is short gets what is lacking (`_let_go`).
+        if self._bytes + self._index_bytes + nbytes > (budget // 2 if self._share.under_pressure else budget // 4 * 3):
+            return False
+        # Once there are files there always is a way out: others are asked to let go only before.
+        charged = self._share.charge_free(nbytes, budget // 10) if self._files else self._share.try_charge(nbytes)
+        self._bytes += nbytes if charged else 0
+        return charged
+
+    def _discharge(self, nbytes: int) -> None:
+        self._share.discharge(nbytes)
+        self._bytes -= nbytes
+
+    def _keep_one(self, number: int, row: Any, nbytes: int) -> None:
+        if not self._make_room(nbytes):
+            if self._write([(number, row, nbytes)], [0], batch_bytes=0):
+                self._settle_index()
+                return
+            self._share.charge(nbytes, single=True)  # it must stay, so this must do
+            self._bytes += nbytes
+            self._stuck.add(number)
+        self._in_memory[number] = (detach(row), nbytes)
+
+    def _make_room(self, nbytes: int) -> bool:
+        """Charges bytes; others go to disk for it."""
+        while not self._try_charge(nbytes):
+            if not self._spill(nbytes):
+                return False
+        return True
+
+    def _let_go(self) -> None:
+        """Somebody is short of memory: writes as much of what is held as is lacking, unless at work right now."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if lacking := min(self._share.lacking_bytes, self._bytes):
+                self._spill(lacking)
+        except (PenstockError, OSError):
+            pass  # nothing was lost; who asked is told that there is no room
+        finally:
+            self._lock.release()
+
+    def _settle_index(self) -> None:
+        """Puts what is known of files and draws on the account; it is small, and must be held in any case."""
+        nbytes = len(self._files) * _FILE_INDEX_BYTES + len(self._alone) * _ALONE_INDEX_BYTES + self._num_batches * 32
+        if self._files:
+            nbytes += self._draws.held_bytes
+        if nbytes > self._index_bytes:
+            self._share.charge(nbytes - self._index_bytes)
+        else:
+            self._share.discharge(self._index_bytes - nbytes)
+        self._index_bytes = nbytes
+
+    # To disk, and back.
+
+    def _spill(self, needed_bytes: int) -> bool:
+        """Writes the elements that are drawn last, and at least so many bytes of them; whether there were any."""
+        free = self._in_memory.keys() - self._stuck
+        if not free:
+            return False
+        numbers = np.sort(np.fromiter(free, np.int64, len(free)))
+        sizes = np.fromiter((self._in_memory[number][1] for number in numbers.tolist()), np.int64, len(free))
+        due = self._draws.due(numbers)
+        last_first = np.argsort(due)[::-1]
+        # Of small elements many, so that those in a batch are drawn near each other.
+        enough = self._bytes // 2
+        if rows_per_batch(self._bytes // len(self._in_memory)) == 1:
+            enough = min(enough, _FILE_BYTES)
+        count = int(np.searchsorted(np.cumsum(sizes[last_first]), max(enough, needed_bytes))) + 1
+        chosen = last_first[:count][::-1]
+        rows = [(number, *self._in_memory[number]) for number in numbers[chosen].tolist()]
+        # Of each file a batch may lie in memory, and together they should not fill it.
+        batch_bytes = max(_LEAST_BATCH_BYTES, min(_BATCH_BYTES, self._bytes // (4 * len(self._files) + 4)))
+        written = self._write(rows, due[chosen].tolist(), batch_bytes)
+        for number in written:
+            self._discharge(self._in_memory.pop(number)[1])
+        self._stuck.update(number for number, _, _ in rows if number not in written)
+        self._settle_index()
+        return True
+
+    def _write(self, rows: list[tuple[int, Any, int]], due: list[int], batch_bytes: int) -> set[int]:
+        """Writes elements, soonest due first, all or none; returns the numbers of those that can be written at all."""
+        when = {number: due for (number, _, _), due in zip(rows, due, strict=True)}
+        written: set[int] = set()
+        for file, batches in self._files.write(rows, batch_bytes):
+            self._alone.update((numbers[0], (file, stored)) for numbers, stored in batches if len(numbers) == 1)
+            stacked = [batch for batch in batches if len(batch.numbers) > 1]
+            if stacked:
+                firsts = [when[numbers[0]] for numbers, _ in stacked]
+                self._push(_Sorted(file, firsts, [stored for _, stored in stacked]))
+                self._num_batches += len(stacked)
+            written.update(number for numbers, _ in batches for number in numbers)
+            self._share.spilled_bytes += sum(stored.nbytes for _, stored in batches)
+        return written
+
+    def _push(self, batches: _Sorted) -> None:
+        self._num_written += 1
+        heapq.heappush(self._sorted, (batches.due, self._num_written, batches))
+
+    def _load(self, batches: _Sorted) -> None:
+        """Brings a batch back, of which an element is due."""
+        pairs = self._files.read(batches.file, batches.pop())
+        self._num_batches -= 1
+        if len(batches):
+            self._push(batches)
+        own = [(number, detach(row)) for number, row in pairs]
+        rows = [(number, row, held_bytes(row)) for number, row in own]
+        if self._make_room(sum(nbytes for _, _, nbytes in rows)):
+            self._in_memory.update({number: (row, nbytes) for number, row, nbytes in rows})
+        else:
+            self._write_back(rows)
+        self._settle_index()
+
+    def _write_back(self, rows: list[tuple[int, Any, int]]) -> None:
+        """Writes a batch again, less what is due now: there is less memory than when it was written first."""
+        rows.sort(key=lambda row: row[0])
+        due = self._draws.due(np.array([number for number, _, _ in rows])).tolist()
+        order = sorted(range(len(rows)), key=due.__getitem__)
+        now = 1 if due[order[0]] <= self._draws.drawn else 0
+        for part in (order[:now], order[now:]):
+            if part:
+                self._write([rows[i] for i in part], [due[i] for i in part], _BATCH_BYTES)

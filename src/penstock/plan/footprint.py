@@ -1,0 +1,133 @@
+"""What an operator will hold, worked out before it runs.
+
+`Op.footprint(sizes)` answers with two numbers: what it likes to hold, and the *floor*, the least with which it goes on
+at all. Sizes of elements come from specs, or from a sample that was run, or are not known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..memory.arena import slot_bytes
+from ..spec import UNSEEN, spec_leaves
+
+__all__ = ["ElementSize", "Footprint", "Sizes", "of_calls", "one_element", "times"]
+
+# What was measured on some elements may be exceeded by others.
+_MARGIN = 1.25
+
+
+@dataclasses.dataclass(frozen=True)
+class ElementSize:
+    """Bytes of the leaves of one element.
+
+    Attributes:
+        leaves: Bytes of each leaf.
+        exact: Whether all elements have these sizes; else they are the largest of a sample.
+        is_view: Whether to hold such an element costs nothing, as its arrays are views of the user's.
+    """
+
+    leaves: tuple[int, ...]
+    exact: bool
+    is_view: bool = False
+
+    @classmethod
+    def of_spec(cls, spec: Any) -> ElementSize | None:
+        """What a spec says; None where it leaves a size open."""
+        if spec is UNSEEN:
+            return None
+        sizes = [leaf.nbytes for leaf in spec_leaves(spec)]
+        return None if None in sizes else cls(tuple(sizes), exact=True)
+
+    def joined(self, other: ElementSize) -> ElementSize:
+        """The larger of two sizes, leaf by leaf."""
+        exact = self.exact and other.exact
+        is_view = self.is_view and other.is_view
+        if len(self.leaves) != len(other.leaves):
+            return ElementSize((max(sum(self.leaves), sum(other.leaves)),), exact, is_view)
+        return ElementSize(tuple(map(max, self.leaves, other.leaves)), exact, is_view)
+
+    def stacked(self, count: int) -> ElementSize:
+        """The size of a batch of such elements."""
+        return ElementSize(tuple(count * leaf for leaf in self.leaves), self.exact)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes to reserve for one element."""
+        return sum(self.leaves) if self.exact else int(sum(self.leaves) * _MARGIN)
+
+    def slots(self, count: int) -> int:
+        """Bytes of the slots for so many elements, each leaf stacked in its own."""
+        margin = 1 if self.exact else _MARGIN
+        stacked = [int(count * leaf * margin) for leaf in self.leaves]
+        return sum(slot_bytes(nbytes) or nbytes for nbytes in stacked)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What is known of the elements that go into a stage and come out of it.
+
+    Attributes:
+        inputs: The size of an element of each input; None where it is not known.
+        output: The size of an element that it gives.
+        counts: How many elements each input has, or `UNKNOWN`, or `INFINITE`.
+        specs: What is known of the elements of each input otherwise.
+    """
+
+    inputs: tuple[ElementSize | None, ...]
+    output: ElementSize | None
+    counts: tuple[int, ...]
+    specs: tuple[Any, ...]
+
+    @property
+    def input(self) -> ElementSize | None:
+        return self.inputs[0]
+
+    @property
+    def count(self) -> int:
+        return self.counts[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Footprint:
+    """Bytes that an operator holds, and why.
+
+    Attributes:
+        held_bytes: What it holds when the budget allows; None where that is not known before it runs.
+        reason: What it is made of.
+        floor_bytes: The least with which it can go on; None where that is not known before it runs.
+        spills: Whether what does not fit goes to disk.
+    """
+
+    held_bytes: int | None
+    reason: str
+    floor_bytes: int | None = 0
+    spills: bool = False
+
+
+def times(count: int, size: ElementSize | None, slots: bool = False) -> int | None:
+    """Bytes of so many elements, held as they are or copied into slots; None where their size is not known."""
+    if size is None or count < 0:
+        return None
+    if slots:
+        return size.slots(count)
+    # As they are, they may each lie in a slot of their own.
+    return 0 if size.is_view else count * max(size.nbytes, size.slots(1))
+
+
+def one_element(size: ElementSize | None, what: str) -> Footprint:
+    """What an operator holds that makes one element after the other."""
+    nbytes = times(1, size)
+    return Footprint(nbytes, f"one {what} on its way", nbytes)
+
+
+def of_calls(num_calls: int, sizes: Sizes) -> Footprint:
+    """What a function of elements holds that is called in so many threads; 0: in the caller's own, -1: in some."""
+    if not num_calls:
+        return one_element(sizes.output, "result")
+    one, into = times(1, sizes.output), times(1, sizes.input)
+    floor = None if one is None or into is None else one + into
+    calls = "as many calls as pay" if num_calls < 0 else f"{num_calls} calls"
+    held = None if floor is None or num_calls < 0 else 2 * num_calls * floor
+    return Footprint(held, f"what {calls} at a time take and return, and as much again waiting", floor)

@@ -1,0 +1,211 @@
+"""Kept elements: in memory while others have enough, on disk when they do not, on every ledger that has joined."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.block import Block
+from penstock.errors import SpillError
+from penstock.memory.kept import KeptElements, Stretch, sealed
+from penstock.memory.ledger import Ledger, Share
+from penstock.memory.overflow import Overflow
+from penstock.memory.spill import SpillSpace
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> SpillSpace:
+    return SpillSpace(str(tmp_path))
+
+
+def joined(kept: KeptElements, budget_bytes: int) -> Share:
+    share = Ledger(budget_bytes).share("cache")
+    kept.join(share)
+    return share
+
+
+def append(kept: KeptElements, *rows: Any) -> None:
+    pairs = [sealed(row) for row in rows]
+    kept.append([row for row, _ in pairs], [nbytes for _, nbytes in pairs])
+
+
+def read(kept: KeptElements, number: int, n: int = 1) -> list[Any]:
+    found = kept.find(number, n)
+    if isinstance(found, Stretch):
+        return found.place.reader.read(found.place.stored)[found.offset :][:n]
+    return [] if found is None else found.rows()
+
+
+def all_of(kept: KeptElements) -> list[int]:
+    return [int(np.ravel(read(kept, i)[0])[0]) for i in range(kept.num_kept)]
+
+
+def on_disk(kept: KeptElements) -> list[int]:
+    return [i for i in range(kept.num_kept) if isinstance(kept.find(i, 1), Stretch)]
+
+
+def test_small_ones_are_stacked(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    share = joined(kept, 1_000_000)
+    for start in range(0, 1000, 100):
+        append(kept, *np.arange(start, start + 100))
+    block = kept.find(0, 50)
+    assert isinstance(block, Block)
+    assert block.columns is not None
+    assert block.size == 50
+    assert all_of(kept) == list(range(1000))
+    assert share.charged_bytes == kept.nbytes < 1000 * 64
+    assert kept.find(1000, 1) is None
+    kept.leave(share)
+    assert share.charged_bytes == 0
+
+
+def test_a_quarter_is_left_to_others(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    share = joined(kept, 200_000)
+    for i in range(100):
+        append(kept, np.full(1000, i))
+    assert share.free_bytes >= 40_000
+    assert share.charged_bytes >= 100_000
+    assert all_of(kept) == list(range(100))
+    assert on_disk(kept)[-1] == 99
+    assert on_disk(kept)[0] > 5  # the first ones stay
+    assert share.spilled_bytes == kept.stored_bytes < space.used_bytes
+
+
+def test_it_gives_way_to_a_stage_that_is_short(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(200_000)
+    share, other = ledger.share("cache"), ledger.share("batch")
+    kept.join(share)
+    for i in range(10):
+        append(kept, np.full(1000, i))
+    assert on_disk(kept) == []
+    other.charge(150_000)
+    assert ledger.charged_bytes <= 200_000
+    assert on_disk(kept) == list(range(on_disk(kept)[0], 10))
+    assert 0 < on_disk(kept)[0] < 8  # no more than was asked for
+    other.charge(30_000)
+    assert all_of(kept) == list(range(10))
+
+
+def test_what_somebody_looks_at_stays(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(400_000)
+    share, other = ledger.share("cache"), ledger.share("batch")
+    kept.join(share)
+    for i in range(10):
+        append(kept, (np.full(2000, i), np.int64(i)))
+    held = read(kept, 9)[0]
+    view = read(kept, 7)[0][0][5:9]
+    other.charge(300_000)
+    assert 9 not in on_disk(kept)
+    assert 7 not in on_disk(kept)
+    assert on_disk(kept)
+    assert int(held[1]) == 9
+    del held
+    other.charge(50_000)
+    assert 9 in on_disk(kept)
+    assert view.tolist() == [7] * 4
+
+
+def test_every_run_has_it_on_its_ledger(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    large = joined(kept, 1_000_000)
+    for i in range(10):
+        append(kept, np.full(1000, i))
+    small = joined(kept, 60_000)
+    assert small.charged_bytes == large.charged_bytes == kept.nbytes < 60_000
+    append(kept, np.full(1000, 10))
+    assert small.charged_bytes == large.charged_bytes == kept.nbytes
+    kept.join(small)
+    assert small.charged_bytes == kept.nbytes  # once, however many cursors read
+    kept.leave(small)
+    kept.leave(small)
+    assert small.charged_bytes == 0
+    assert all_of(kept) == list(range(11))
+
+
+def test_elements_of_another_kind_go_to_another_file(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    joined(kept, 40_000)
+    for i in range(60):
+        append(kept, np.full(500, i) if i // 20 != 1 else {"a": np.full(500, i, np.float32)})
+    assert all_of_any(kept) == list(range(60))
+    assert len(os.listdir(space.directory)) >= 4  # three, and the lock
+
+
+def all_of_any(kept: KeptElements) -> list[int]:
+    rows = [read(kept, i)[0] for i in range(kept.num_kept)]
+    return [int(row["a"][0] if isinstance(row, dict) else row[0]) for row in rows]
+
+
+def test_what_cannot_be_stored_is_kept_in_memory_only(space: SpillSpace) -> None:
+    class Files:
+        failed = False
+
+        def store(self, rows: list[Any]) -> None:
+            return None
+
+        def finish(self) -> None: ...
+
+    kept = KeptElements(Files())
+    share = joined(kept, 40_000)
+    for i in range(60):
+        append(kept, np.full(500, i))
+        if kept.num_kept <= i:
+            break
+    assert 4 <= kept.num_kept < 10
+    assert share.charged_bytes <= 40_000
+    smaller = joined(kept, 12_000)
+    assert smaller.charged_bytes <= 12_000
+    assert all_of(kept) == list(range(kept.num_kept))
+
+
+@pytest.mark.parametrize("limit", [10_000, 30_000])
+def test_a_full_disk_loses_nothing(tmp_path: Path, limit: int) -> None:
+    space = SpillSpace(str(tmp_path), limit)
+    kept = KeptElements(Overflow(lambda: space))
+    share = joined(kept, 60_000)
+
+    def fill() -> None:
+        while True:
+            append(kept, np.full(1000, kept.num_kept))
+
+    with pytest.raises(SpillError, match="limit"):
+        fill()
+    assert all_of(kept) == list(range(kept.num_kept))
+    assert share.charged_bytes == kept.nbytes
+    space.limit_bytes = None
+    for _ in range(10):
+        append(kept, np.full(1000, kept.num_kept))
+    assert all_of(kept) == list(range(kept.num_kept))
+
+
+def test_nothing_is_kept_without_files() -> None:
+    kept = KeptElements(None)
+    joined(kept, 1000)
+    append(kept, np.int64(1))
+    assert kept.num_kept == 0
+    assert kept.find(0, 1) is None
+
+
+@pytest.mark.parametrize(
+    "element, expected",
+    [
+        (np.int64(1), 40),
+        (b"text", 40),
+        (np.zeros(1000), 8000),
+        ((np.zeros(1000), np.int8(1)), 8000),
+        ({"a": np.zeros(10)}, 80),
+    ],
+)
+def test_python_objects_count(element: Any, expected: int) -> None:
+    assert expected < sealed(element)[1] < expected + 500
+
+
+def test_what_no_file_can_hold(space: SpillSpace) -> None:
+    assert Overflow(lambda: space).store([object()]) is None
+    assert space.used_bytes == 0

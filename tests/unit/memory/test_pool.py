@@ -1,0 +1,116 @@
+"""The pool: runs that share it never hold more than it together, and get back what others let go."""
+
+import threading
+
+import pytest
+
+from penstock.errors import BudgetTooSmall, OverBudget
+from penstock.memory.ledger import Ledger
+from penstock.memory.pool import Pool
+
+
+def test_two_ledgers_never_hold_more_than_the_pool() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    a, b = first.share("a", 30), second.share("b", 30)
+    assert pool.taken_bytes == 60
+    lease = a.acquire(65)
+    assert pool.taken_bytes == 95
+    with pytest.raises(OverBudget, match="5 B of the 100 B budget are left"):
+        b.acquire(36)
+    assert b.acquire(35).nbytes == 35
+    lease.release()
+    assert pool.taken_bytes == 30 + 35
+    assert first.charged_bytes + second.charged_bytes <= 100
+
+
+def test_floors_of_a_run_that_does_not_fit_are_refused_with_what_others_hold() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    first.share("a", 80).charge(80)
+    with pytest.raises(BudgetTooSmall, match="1 other open runs hold 80 bytes"):
+        second.share("b", 30)
+    assert pool.taken_bytes == 80
+
+
+def test_closing_gives_everything_back() -> None:
+    pool = Pool(100)
+    ledger = Ledger(100, pool)
+    share = ledger.share("a", 30)
+    lease = share.acquire(50)
+    share.raise_floor(60)
+    assert pool.taken_bytes == 60
+    lease.release()
+    ledger.close()
+    assert pool.taken_bytes == 0
+    assert pool.free_bytes == 100
+
+
+@pytest.mark.parametrize(
+    "floor, raised, charged", [(0, 0, 40), (30, 30, 10), (30, 50, 40), (30, 90, 95), (30, 30, 100)]
+)
+def test_what_is_taken_is_floors_and_slack(floor: int, raised: int, charged: int) -> None:
+    pool = Pool(100)
+    ledger = Ledger(100, pool)
+    share = ledger.share("a", floor)
+    lease = share.acquire(charged)
+    share.raise_floor(raised)
+    assert pool.taken_bytes == max(share.floor_bytes, charged)
+    ledger.close()
+    assert pool.taken_bytes == charged  # a lease may be released after the run
+    lease.release()
+    assert pool.taken_bytes == 0
+
+
+def test_others_are_asked_to_let_go() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    hoarder = first.share("cache")
+    lease = hoarder.acquire(100)
+    first.on_shortage(lease.release)
+    assert second.share("b").acquire(60).nbytes == 60
+    assert first.charged_bytes == 0
+
+
+def test_two_that_are_short_do_not_ask_each_other_for_ever() -> None:
+    pool = Pool(10)
+    first, second = Ledger(10, pool), Ledger(10, pool)
+    a, b = first.share("a"), second.share("b")
+    first.on_shortage(lambda: a.has_room(5) and None)
+    second.on_shortage(lambda: b.has_room(5) and None)
+    a.charge(10)
+    with pytest.raises(OverBudget):
+        b.charge(5)
+
+
+def test_a_smaller_pool_takes_effect_at_once() -> None:
+    pool = Pool(100)
+    ledger = Ledger(100, pool)
+    share = ledger.share("a")
+    lease = share.acquire(60)
+    pool.resize(50)
+    assert pool.free_bytes == 0
+    with pytest.raises(OverBudget):
+        share.acquire(1)
+    lease.release()
+    assert share.acquire(50).nbytes == 50
+
+
+def test_threads_of_two_runs_keep_the_books() -> None:
+    pool = Pool(1000)
+    ledgers = [Ledger(1000, pool) for _ in range(2)]
+
+    def work(ledger: Ledger, seed: int) -> None:
+        share = ledger.share(f"stage {seed}")
+        for i in range(300):
+            lease = share.try_acquire((seed * 31 + i * 17) % 200)
+            assert pool.taken_bytes <= 1000
+            if lease is not None:
+                lease.release()
+
+    threads = [threading.Thread(target=work, args=(ledgers[i % 2], i)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert pool.taken_bytes == 0

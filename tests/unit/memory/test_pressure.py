@@ -1,0 +1,100 @@
+"""Pressure, read from directories that look like the kernel's."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.memory import limits
+from penstock.memory.pressure import Pressure
+
+GB = 10**9
+
+
+def system(root: Path, *, rss_kb: int = 1000, psi: float = 0.0, available_kb: int = 10**9, **files: object) -> None:
+    """A machine: its /proc, and its control groups."""
+    texts = {
+        "proc/self/status": f"Name:\tpython\nRssAnon:\t{rss_kb} kB\nRssShmem:\t0 kB\n",
+        "proc/pressure/memory": f"some avg10={psi:.2f} avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00\n",
+        "proc/meminfo": f"MemTotal: 999 kB\nMemAvailable: {available_kb} kB\n",
+        **{f"cgroup/{name.replace('__', '.')}": str(text) for name, text in files.items()},
+    }
+    for name, text in texts.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(limits, "_own_group", lambda: "")
+    monkeypatch.setattr("penstock.memory.pressure._PERIOD_S", 0.0)
+    return tmp_path
+
+
+def look(root: Path, budget_bytes: int = GB) -> Pressure:
+    pressure = Pressure(budget_bytes, str(root / "cgroup"), str(root / "proc"))
+    pressure.begin()
+    return pressure
+
+
+def test_there_is_none_on_a_machine_with_room(watched: Path) -> None:
+    system(watched, memory__max=8 * GB, memory__current=2 * GB)
+    assert not look(watched).is_on()
+
+
+def test_a_full_container(watched: Path) -> None:
+    system(watched, memory__max=8 * GB, memory__current=7_900_000_000)
+    pressure = look(watched)
+    assert pressure.is_on()
+    assert pressure.reason == "the container uses 7,900,000,000 of 8,000,000,000 bytes"
+
+
+def test_what_the_kernel_can_drop_does_not_count(watched: Path) -> None:
+    system(watched, memory__max=8 * GB, memory__current=7_900_000_000, memory__stat=f"anon 5\ninactive_file {4 * GB}\n")
+    assert not look(watched).is_on()
+
+
+def test_a_full_container_of_the_first_version(watched: Path) -> None:
+    (watched / "cgroup" / "memory").mkdir(parents=True)
+    system(watched)
+    (watched / "cgroup/memory/memory.limit_in_bytes").write_text(f"{8 * GB}\n")
+    (watched / "cgroup/memory/memory.usage_in_bytes").write_text(f"{8 * GB}\n")
+    (watched / "cgroup/memory/memory.stat").write_text("total_inactive_file 100\n")
+    assert look(watched).is_on()
+
+
+def test_tasks_that_wait_for_memory(watched: Path) -> None:
+    system(watched, psi=35.2)
+    pressure = look(watched)
+    assert pressure.is_on()
+    assert "35 % of the time" in pressure.reason
+
+
+@pytest.mark.parametrize("available_kb, on", [(100_000, True), (10**8, False)])
+def test_a_process_that_outgrew_its_budget_where_there_is_no_room(watched: Path, available_kb: int, on: bool) -> None:
+    """Where there is room its growth is no sign: models grow too."""
+    system(watched, rss_kb=1000)
+    pressure = look(watched)
+    system(watched, rss_kb=3_000_000, available_kb=available_kb)
+    assert pressure.is_on() == on
+    assert pressure.growth_bytes == (3_000_000 - 1000) * 1024
+
+
+def test_it_sets_in_and_passes(watched: Path) -> None:
+    pressure = look(watched)
+    for psi, on, times in ((0, False, 0), (50, True, 1), (60, True, 1), (0, False, 1), (50, True, 2)):
+        system(watched, psi=psi)
+        assert (pressure.is_on(), pressure.num_times) == (on, times)
+
+
+def test_it_looks_seldom(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.memory.pressure._PERIOD_S", 3600.0)
+    system(watched, psi=0)
+    pressure = look(watched)
+    system(watched, psi=50)
+    assert not pressure.is_on()
+
+
+def test_a_system_that_says_nothing_is_not_short(watched: Path) -> None:
+    pressure = Pressure(GB, str(watched / "none"), str(watched / "none"))
+    assert not pressure.is_on()

@@ -1,0 +1,230 @@
+"""Spill spaces: nothing is left behind, nothing of others is touched, limits hold."""
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import BadArgument, SpillError
+from penstock.memory.spill import SpillSpace, _lies_in_memory, default_directory
+
+OWNER = """
+import sys, time
+from penstock.memory.spill import SpillSpace
+space = SpillSpace(sys.argv[1])
+open(space.new_path(".arrow"), "w").write("x" * 100)
+print(space.directory, flush=True)
+time.sleep(60)
+"""
+
+
+def made(space: SpillSpace) -> str:
+    path = space.new_path(".arrow")
+    Path(path).write_text("x")
+    return path
+
+
+def test_the_directory_is_made_with_the_first_file_and_removed_with_the_last(tmp_path: Path) -> None:
+    space = SpillSpace(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+    paths = [made(space), made(space)]
+    assert len(set(paths)) == 2
+    (name,) = os.listdir(tmp_path)
+    assert name.startswith(f"penstock-spill-{os.getpid()}-")
+    assert os.stat(tmp_path / name).st_mode & 0o777 == 0o700
+    space.close()
+    space.close()
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(SpillError, match="removed when the run was closed"):
+        space.new_path()
+
+
+def test_a_space_that_is_collected_is_removed(tmp_path: Path) -> None:
+    space = SpillSpace(str(tmp_path))
+    made(space)
+    del space
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_space_is_removed_at_exit(tmp_path: Path) -> None:
+    program = OWNER.replace("time.sleep(60)", "")
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60, capture_output=True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_forked_child_leaves_the_space_alone(tmp_path: Path) -> None:
+    space = SpillSpace(str(tmp_path))
+    path = made(space)
+    program = """
+import os, sys
+from penstock.memory.spill import SpillSpace
+space = SpillSpace(sys.argv[1])
+path = space.new_path()
+open(path, "w").close()
+if os.fork() == 0:
+    space.close()
+    sys.exit(0)  # with all that is done at exit
+os.wait()
+assert os.path.exists(path)
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+    assert os.path.exists(path)
+    space.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        left = owner.stdout.readline().strip()
+        space = SpillSpace(str(tmp_path))
+        made(space)
+        assert os.path.exists(left), "its owner lives"
+        space.close()
+        owner.send_signal(signal.SIGKILL)
+        owner.wait(timeout=60)
+    assert os.listdir(left)
+    space = SpillSpace(str(tmp_path))
+    made(space)
+    assert not os.path.exists(left)
+    space.close()
+    assert os.listdir(tmp_path) == []
+
+
+def orphan(parent: Path, name: str = "penstock-spill-1-abc") -> Path:
+    """What a process that died left: the id may be somebody else's by now."""
+    space = SpillSpace(str(parent))
+    lock = (Path(space.directory) / "lock").read_bytes()
+    space.close()
+    path = parent / name
+    path.mkdir(mode=0o700)
+    (path / "lock").write_bytes(lock)
+    (path / "000001.arrow").write_text("x")
+    return path
+
+
+def clean(parent: Path) -> None:
+    space = SpillSpace(str(parent))
+    made(space)
+    space.close()
+
+
+def test_only_what_is_ours_is_removed(tmp_path: Path) -> None:
+    assert orphan(tmp_path).exists()
+    clean(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+    without_lock = orphan(tmp_path, "penstock-spill-2-abc")
+    (without_lock / "lock").unlink()
+    other_lock = orphan(tmp_path, "penstock-spill-3-abc")
+    (other_lock / "lock").write_text("mine")
+    other_name = orphan(tmp_path, "spill-4-abc")
+    target = orphan(tmp_path, "kept")
+    (tmp_path / "penstock-spill-5-abc").symlink_to(target)
+    (tmp_path / "penstock-spill-6-abc").write_text("a file")
+    clean(tmp_path)
+    for path in (without_lock, other_lock, other_name, target):
+        assert (path / "000001.arrow").exists()
+    assert (tmp_path / "penstock-spill-6-abc").exists()
+
+
+def test_foreign_files_in_a_directory_of_ours_stay(tmp_path: Path) -> None:
+    path = orphan(tmp_path)
+    (path / "notes.txt").write_text("important")
+    (path / "folder").mkdir()
+    clean(tmp_path)
+    assert sorted(os.listdir(path)) == ["folder", "lock", "notes.txt"]
+
+
+def test_a_lock_that_somebody_holds_protects_the_directory(tmp_path: Path) -> None:
+    path = orphan(tmp_path)
+    with open(path / "lock", "rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        clean(tmp_path)
+        assert (path / "000001.arrow").exists()
+    clean(tmp_path)
+    assert not path.exists()
+
+
+def test_many_clean_up_at_once(tmp_path: Path) -> None:
+    for i in range(20):
+        orphan(tmp_path, f"penstock-spill-{i}-abc")
+    start = threading.Barrier(8)
+
+    def work(_: int) -> SpillSpace:
+        space = SpillSpace(str(tmp_path))
+        start.wait(timeout=60)
+        made(space)
+        return space
+
+    with ThreadPoolExecutor(8) as pool:
+        spaces = list(pool.map(work, range(8)))
+    assert len(os.listdir(tmp_path)) == 8
+    assert all(os.path.exists(os.path.join(space.directory, "000001.arrow")) for space in spaces)
+    for space in spaces:
+        space.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_bytes_are_counted_and_limited(tmp_path: Path) -> None:
+    space = SpillSpace(str(tmp_path), limit_bytes=1000)
+    space.reserve(600)
+    space.reserve(400)
+    space.release(700)
+    assert (space.used_bytes, space.peak_bytes) == (300, 1000)
+    text = rf"asked for 800 B more on disk and 300 B of the limit of 1 kB are in use in {tmp_path}.*spill_limit=1_100"
+    with pytest.raises(SpillError, match=text):
+        space.reserve(800)
+    assert space.used_bytes == 300
+    space.close()
+
+
+def test_a_full_disk_is_told_apart_from_other_errors(tmp_path: Path) -> None:
+    space = SpillSpace(str(tmp_path))
+    text = r"no room to write 5 kB to .*: No space left on device, \S+ \S+ are free"
+    with pytest.raises(SpillError, match=text), space.disk_full(5000):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(PermissionError), space.disk_full(5000):
+        raise PermissionError(errno.EACCES, "no")
+    space.close()
+
+
+def test_directories_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadArgument, match=rf"spill_dir: {tmp_path}/none does not exist"):
+        SpillSpace(str(tmp_path / "none"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadArgument, match=r"spill_dir: .*/file is not a directory"):
+        SpillSpace(str(tmp_path / "file"))
+
+
+def test_a_directory_that_went_away_is_named(tmp_path: Path) -> None:
+    parent = tmp_path / "gone"
+    parent.mkdir()
+    space = SpillSpace(str(parent))
+    parent.rmdir()
+    with pytest.raises(SpillError, match=rf"cannot make a spill directory in {parent}: No such file.*spill_dir"):
+        space.new_path()
+
+
+def test_a_directory_that_nobody_may_write_to_is_named() -> None:
+    with pytest.raises((BadArgument, SpillError), match=r"/proc/self"):  # not even root
+        SpillSpace("/proc/self").new_path()
+
+
+def test_memory_is_no_place_to_spill_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/sda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/sdb /tmp/disk ext4 rw 0 0\nramfs /a\\040b ramfs rw 0 0\n"
+    )
+    found = {path: _lies_in_memory(path, str(mounts)) for path in ("/x", "/tmp/x", "/tmpx", "/tmp/disk/x", "/a b/c")}
+    assert found == {"/x": False, "/tmp/x": True, "/tmpx": False, "/tmp/disk/x": False, "/a b/c": True}
+    assert not _lies_in_memory("/tmp", str(tmp_path / "none"))
+    monkeypatch.setattr("tempfile.tempdir", "/dev/shm")
+    assert default_directory() == "/var/tmp"

@@ -1,0 +1,245 @@
+"""The cursor of parallel calls, on inputs and functions of its own: how pieces are cut, and what becomes of errors."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.block import Block
+from penstock.cursor import Cursor
+from penstock.memory.arena import Arena, Slots
+from penstock.memory.ledger import Ledger
+from penstock.plan.traits import Traits
+from penstock.runtime.backends.threads import ParallelCursor
+from penstock.runtime.meter import Meter
+from tests.unit.fakes import ListCursor, Raises, all_of, all_with_errors
+
+D = ps.Dataset
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert not set(threading.enumerate()) - before
+
+
+class Bad(Exception):
+    pass
+
+
+def parallel(
+    cursor: Cursor,
+    num: int = 2,
+    ordered: bool = True,
+    function: Any = None,
+    budget: int = 1_000_000,
+    live: bool = False,
+    tells: bool = False,
+) -> tuple[ParallelCursor, Ledger]:
+    ledger = Ledger(budget)
+    arena = Arena(Slots(ledger), ledger.share("slots"))
+    call = function or (lambda block, place: Block.of_rows([row * 10 for row in block.rows()]))
+    traits = Traits(num_parallel_calls=num, tells_failures=tells)
+    share = ledger.share("map")
+    return ParallelCursor(lambda: cursor, call, traits, ordered, share, arena, Meter("map"), live=live), ledger
+
+
+# --- more at a time than was asked for ---
+
+
+def numbers(count: int) -> list[Any]:
+    return list(np.arange(count))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_cheap_function_of_small_elements_is_called_on_more_than_was_asked_for(ordered: bool) -> None:
+    source = ListCursor(numbers(20_000))
+    cursor, ledger = parallel(source, ordered=ordered)
+    assert sorted(all_of(cursor, 1)) == [i * 10 for i in range(20_000)]
+    assert max(source.asked) > 100
+    cursor.close()
+    assert ledger.charged_bytes == 0
+
+
+def test_no_more_is_in_flight_than_was_delivered_nor_than_the_bound() -> None:
+    source = ListCursor(numbers(40_000))
+    cursor, _ = parallel(source)
+    for taken in range(1, 40_001):
+        assert cursor.pull(1) is not None
+        assert source.place - taken <= max(6, min(taken, 8192))
+    cursor.close()
+
+
+def images(block: Block, place: int) -> Block:
+    return Block.of_rows([np.zeros(10_000) for _ in block.rows()])
+
+
+def sums(block: Block, place: int) -> Block:
+    return Block.of_rows([row.sum() for row in block.rows()])
+
+
+@pytest.mark.parametrize("rows, options", [
+    (numbers(1000), {"live": True}),
+    (numbers(1000), {"tells": True}),
+    (numbers(1000), {"function": images}),
+    ([np.zeros(10_000)] * 1000, {"function": sums}),
+    (numbers(1000), {"budget": 500}),
+    ([D.range(3)] * 1000, {"function": lambda block, place: Block.of_rows([np.int64(1)] * block.size)}),
+])  # fmt: skip
+def test_what_waits_or_counts_or_is_large_or_does_not_say_comes_as_it_was_asked_for(
+    rows: list[Any], options: dict[str, Any]
+) -> None:
+    source = ListCursor(rows)
+    cursor, _ = parallel(source, **options)
+    assert len(all_of(cursor, 4)) == 1000
+    assert max(source.asked) <= 2  # a fair part of what was asked for
+    cursor.close()
+
+
+def test_an_input_that_is_slow_to_come_is_not_waited_for_in_large_pieces() -> None:
+    never = threading.Event()
+
+    class Slow(ListCursor):
+        def pull(self, n: int) -> Block | None:
+            never.wait(0.0005 * n)
+            return super().pull(n)
+
+    source = Slow(numbers(300))
+    cursor, _ = parallel(source)
+    assert len(all_of(cursor, 1)) == 300
+    assert max(source.asked) <= 4
+    cursor.close()
+
+
+def test_pieces_become_small_again_when_the_function_becomes_dear() -> None:
+    never = threading.Event()
+
+    def function(block: Block, place: int) -> Block:
+        if place > 20_000:
+            never.wait(0.001 * block.size)
+        return block
+
+    source = ListCursor(numbers(24_000))
+    cursor, _ = parallel(source, function=function)
+    assert len(all_of(cursor, 1)) == 24_000
+    assert max(source.asked) > 100
+    assert source.asked[-2] <= 4
+    cursor.close()
+
+
+def test_each_element_is_called_once_although_some_fail() -> None:
+    calls: list[int] = []
+
+    def function(x: Any) -> Any:
+        calls.append(int(x))
+        if x % 100 == 50:
+            raise Bad
+        return x
+
+    with D.range(5000).map(function, num_parallel_calls=2).run() as run:
+        assert sum(isinstance(x, Bad) for x in all_with_errors(run)) == 50
+    assert sorted(calls) == list(range(5000))
+
+
+def test_errors_and_positions_in_large_pieces() -> None:
+    def function(x: Any) -> Any:
+        if x % 997 == 0:
+            raise Bad(int(x))
+        return x
+
+    def dataset() -> Any:
+        return D.range(9000).map(function, num_parallel_calls=2)
+
+    with dataset().run() as run:
+        for i in range(8000):
+            if i % 997 == 0:
+                with pytest.raises(Bad) as caught:
+                    next(run)
+                assert caught.value.args == (i,)
+                assert f"element {i}" in caught.value.__notes__[0]
+            else:
+                assert next(run) == i
+            if i % 1500 == 1499:
+                with dataset().run() as again:
+                    again.load_state_dict(run.state_dict())
+                    assert next(again) == i + 1
+
+
+@pytest.mark.parametrize("n", [1, 3, 100])
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_blocks_of_any_size_come_out_in_order(n: int, most: int) -> None:
+    cursor, ledger = parallel(ListCursor(list(range(50)), most))
+    assert all_of(cursor, n) == [i * 10 for i in range(50)]
+    cursor.close()
+    assert ledger.charged_bytes == 0
+
+
+def test_an_input_that_raises_is_told_after_what_came_before_it() -> None:
+    cursor, ledger = parallel(ListCursor([1, 2, Raises(Bad()), 4], most=1))
+    assert [cursor.pull(1).rows() for _ in range(2)] == [[10], [20]]  # type: ignore[union-attr]
+    with pytest.raises(Bad):
+        cursor.pull(1)
+    cursor.close()
+    assert ledger.charged_bytes == 0
+
+
+class Stateless(ListCursor):
+    def state(self) -> Any:
+        raise Bad("no state")
+
+
+@pytest.mark.timeout(10)
+def test_an_input_that_cannot_tell_its_position_is_an_error_and_not_a_hang() -> None:
+    cursor, _ = parallel(Stateless([1, 2, 3]))
+    with pytest.raises(Bad):
+        cursor.pull(1)
+    cursor.close()
+
+
+def test_a_function_of_blocks_that_raises_is_told_in_its_place() -> None:
+    def function(block: Block, place: int) -> Block:
+        if place == 2:
+            raise Bad
+        return block
+
+    cursor, _ = parallel(ListCursor(list(range(5)), most=1), function=function)
+    assert [cursor.pull(1).rows() for _ in range(2)] == [[0], [1]]  # type: ignore[union-attr]
+    with pytest.raises(Bad):
+        cursor.pull(1)
+    cursor.close()
+
+
+def test_places_are_counted_in_the_order_of_the_input() -> None:
+    places: dict[int, int] = {}
+
+    def function(block: Block, place: int) -> Block:
+        places.update({row: place + i for i, row in enumerate(block.rows())})
+        return block
+
+    cursor, _ = parallel(ListCursor(list(range(100)), most=3), num=4, function=function)
+    assert all_of(cursor, 8) == list(range(100))
+    assert places == {i: i for i in range(100)}
+    cursor.close()
+
+
+def test_skipping_before_the_start_calls_nothing() -> None:
+    source = ListCursor(list(range(10)))
+    cursor, _ = parallel(source)
+    assert cursor.skip(4) == 4
+    assert source.asked == []
+    assert all_of(cursor, 2) == [40, 50, 60, 70, 80, 90]
+    assert cursor.skip(1) == 0
+    cursor.close()
+
+
+def test_closing_closes_the_input_and_may_come_at_any_time() -> None:
+    source = ListCursor(list(range(10)))
+    cursor, _ = parallel(source)
+    cursor.close()
+    assert source.num_closed == 1
+    cursor.close()
