@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_S = 0.002
 SAMPLE_WITH_WORKERS_S = 0.02
 SHORTEST_S = 0.25
-TURNS_PER_ROUND = 2
+TURNS_PER_ROUND, TURN_S = 2, 0.12
 ANSWER_WITHIN_S = 60.0
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -304,7 +304,7 @@ def in_turn(module: str, workload: Workload, outcomes: list[Outcome], effort: Ef
         say(f"{workload.name}: starting")
         child.wait_ready()
         seconds = min(float(child.ask("turns", name=o.contender.name, count=1)["seconds"]) for o in outcomes * 2)
-        count = max(1, math.ceil(SHORTEST_S / seconds))
+        count = max(1, math.ceil(TURN_S / seconds))
         num_rounds = effort.rounds * TURNS_PER_ROUND
         for turn in range(num_rounds):
             say(f"{workload.name}: round {turn + 1} of {num_rounds}")

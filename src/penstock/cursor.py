@@ -119,6 +119,11 @@ class Feed:
             self._forget()
         return row
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that was pulled waits here."""
+        return self._block is None
+
     def peek(self, n: int) -> Block | None:
         """The next 1 to n elements, which stay to be taken or skipped; None at the end."""
         if self._block is None and not self._pull(n):

@@ -21,6 +21,7 @@ from .memory.spill import SpillSpace
 from .observe.explain import Explanation, explain
 from .optimize import optimized
 from .options import DEFAULT_MEMORY_FRACTION, Options, parse_bytes, parse_memory
+from .plan.footprint import Measured
 from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op, argument
 from .runtime.epochs import Epochs
@@ -167,7 +168,7 @@ class Dataset:
         self.node = node
         self._options = _NO_OPTIONS if options is None else options
         self._epochs = Epochs() if epochs is None else epochs
-        self._measured: tuple[int, ...] = ()  # by explain(sample=…): the largest element of each stage
+        self._measured: tuple[Measured, ...] = ()  # by explain(sample=…): what each stage gave and held
         node.spec  # noqa: B018  a mistake is found here, at the user's line
 
     # Sources.
@@ -427,7 +428,7 @@ def _first_element(node: Node) -> Any:
         return next(run)
 
 
-def _settings(options: Options, measured: tuple[int, ...] = ()) -> Settings:
+def _settings(options: Options, measured: tuple[Measured, ...] = ()) -> Settings:
     """What a run is told, with defaults filled in."""
 
     def spill_space() -> SpillSpace:

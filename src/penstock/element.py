@@ -229,6 +229,8 @@ def leaf_bytes(leaf: Any) -> int:
         return len(leaf) + _BYTES_OVERHEAD
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
         return sum(map(len, leaf.reshape(-1).tolist())) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
+    if is_dataset(leaf):  # a window, or what was made of one, holds elements
+        return sum(node.op.held_bytes for node in leaf.node.walk())
     return int(getattr(leaf, "nbytes", 0))
 
 

@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-CHILDREN = Path(__file__).with_name("children.py")
+HERE = Path(__file__).parent
 MB = 1_000_000
 # The pages of an interpreter under work differ by a little from run to run; a leak of anything would not be a little.
 SLACK = 10 * MB
 
 
-def child(name: str) -> dict[str, Any]:
-    """What a program of children.py measured of itself."""
+def child(name: str, programs: str = "children.py") -> dict[str, Any]:
+    """What a program of children.py, or of another such file, measured of itself."""
     # malloc gives back at once what is freed: what it would keep for the next time is not what is measured.
     malloc = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-    environment = {**os.environ, **malloc, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, **malloc, **one_thread, "PYTHONPATH": str(HERE.parent.parent)}
     done = subprocess.run(
-        [sys.executable, str(CHILDREN), name], capture_output=True, text=True, timeout=100, env=environment, check=False
+        [sys.executable, str(HERE / programs), name], capture_output=True, text=True, timeout=100, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

@@ -98,7 +98,7 @@ class CacheFile:
         #: Whether the disk had no room: no more can be added.
         self.failed = False
         self.part_path = path + ".part"
-        self._writer = IpcWriter(self.part_path, metadata=about.to_metadata())
+        self._writer = IpcWriter(self.part_path, metadata=about.to_metadata(), checksums=True)
         self._reader = self._writer.reader()
         self._closer = weakref.finalize(self, _discard, self._writer, path + ".lock", lock, os.getpid())
 

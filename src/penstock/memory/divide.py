@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from ..errors import BudgetTooSmall
-from ..plan.footprint import ElementSize, Footprint, Sizes
+from ..plan.footprint import ElementSize, Footprint, Measured, Sizes
 from ..plan.node import Node
 from .ledger import format_bytes
 
@@ -78,21 +78,22 @@ class Division:
         )
 
 
-def divide(plan: Node, measured: Callable[[Node], int] = lambda node: 0) -> Division:
+def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measured()) -> Division:
     """What each stage of a plan needs.
 
-    `measured(node)` is the size of the largest element that a stage is known to have given, 0 where none was seen; it
-    is asked where specs leave a size open.
+    `measured(node)` is what a stage was seen to give and to hold; it is asked where specs leave a size open.
     """
 
     sizes_by_node: dict[int, ElementSize | None] = {}
 
     def size_of(node: Node) -> ElementSize | None:
         if id(node) not in sizes_by_node:
-            known = _size_from_inputs(node, list(map(size_of, node.inputs))) or ElementSize.of_spec(node.spec.element)
-            if known is None and measured(node):
-                known = ElementSize((measured(node),), exact=False)
-            sizes_by_node[id(node)] = known
+            seen = measured(node).element_bytes
+            sizes_by_node[id(node)] = (
+                _size_from_inputs(node, list(map(size_of, node.inputs)), bool(seen))
+                or ElementSize.of_spec(node.spec.element)
+                or (ElementSize((seen,), exact=False) if seen else None)
+            )
         return sizes_by_node[id(node)]
 
     def need_of(node: Node) -> Need:
@@ -101,6 +102,7 @@ def divide(plan: Node, measured: Callable[[Node], int] = lambda node: 0) -> Divi
             size_of(node),
             tuple(child.spec.cardinality for child in node.inputs),
             tuple(child.spec.element for child in node.inputs),
+            measured(node).held_bytes,
         )
         footprint = node.op.footprint(sizes)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
@@ -110,7 +112,7 @@ def divide(plan: Node, measured: Callable[[Node], int] = lambda node: 0) -> Divi
     return Division(tuple(map(need_of, plan.walk())))
 
 
-def _size_from_inputs(node: Node, inputs: list[ElementSize | None]) -> ElementSize | None:
+def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: bool) -> ElementSize | None:
     """What follows from the sizes of what goes in, which may say more than the spec."""
     if node.op.gives_views:
         known = ElementSize.of_spec(node.spec.element)
@@ -120,6 +122,7 @@ def _size_from_inputs(node: Node, inputs: list[ElementSize | None]) -> ElementSi
         return None
     if node.op.output_size is not None:
         return node.op.output_size(sizes)
-    if all(child.spec.element == node.spec.element for child in node.inputs):  # elements as they came
+    # Elements as they came; of those that no spec tells anything of, what was seen tells more.
+    if not (seen and not node.spec.seen) and all(child.spec.element == node.spec.element for child in node.inputs):
         return functools.reduce(ElementSize.joined, sizes)
     return None

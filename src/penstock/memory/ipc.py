@@ -15,6 +15,7 @@ import json
 import os
 import struct
 import weakref
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -38,6 +39,10 @@ _STACKED_BYTES = 1 << 20
 _STACKED_ROWS = 1024
 # Parts of a batch that are smaller than this are written together.
 _JOINED_BYTES = 4096
+# The checksum of a batch's body, in the metadata of its head.
+_CHECKSUM = "penstock.crc32"
+_CHECKSUM_TEXT = b"crc32:%08x"
+_UNKNOWN = b"crc32:????????"
 
 
 class Stored(NamedTuple):
@@ -93,6 +98,7 @@ class IpcWriter:
         metadata: Texts to keep with the elements.
         space: Where the file's bytes count; they are reserved before they are written.
         kind: Which elements it holds, where that is known before the first is written.
+        checksums: Whether each batch carries one, so that damage is found when it is read: for files that are to last.
 
     After an error the file is good for nothing but `discard`.
     """
@@ -104,8 +110,10 @@ class IpcWriter:
         metadata: Mapping[str, str] = {},
         space: SpillSpace | None = None,
         kind: Kind | None = None,
+        checksums: bool = False,
     ) -> None:
         self.path = os.fspath(path)
+        self._checksums = checksums
         self.batches: list[Stored] = []
         self.num_rows = 0
         self.kind = kind
@@ -154,7 +162,9 @@ class IpcWriter:
         if self._writer is None:
             self._start(kind)
         offset = self.bytes_written or kind.head_bytes
-        self._writer.write_batch(batch)
+        self._writer.write_batch(batch, custom_metadata={_CHECKSUM: _UNKNOWN} if self._checksums else None)
+        if self._checksums:
+            self._sink.fill_in_checksum()
         self._sink.put()
         stored = Stored(offset, self.bytes_written - offset, len(leaves_by_row))
         self.batches.append(stored)
@@ -217,6 +227,14 @@ class _Sink:
 
     def flush(self) -> None:
         pass
+
+    def fill_in_checksum(self) -> None:
+        """Puts the checksum of a batch's body into its head, where room was left for it."""
+        head = next(i for i, part in enumerate(self._parts) if type(part) is bytes and _UNKNOWN in part)
+        checksum = 0
+        for part in self._parts[head + 1 :]:
+            checksum = zlib.crc32(part, checksum)
+        self._parts[head] = self._parts[head].replace(_UNKNOWN, _CHECKSUM_TEXT % checksum)
 
     def put(self) -> None:
         """Writes what was collected."""
@@ -307,6 +325,7 @@ class IpcReader:
 
         buffer = np.empty(stored.nbytes, np.uint8) if into is None else into(stored.nbytes)
         self._fill(buffer, stored.offset)
+        self._check(buffer, stored)
         kind = self._kind if self._writer is None else self._writer.kind
         if kind is None or kind.layout is None:
             raise self._wrong("it holds no elements")
@@ -318,6 +337,19 @@ class IpcReader:
             return kind.layout.rows(batch.columns, batch.num_rows, _views_of(buffer, writeable))
         except (pa.ArrowException, ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
             raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
+
+    def _check(self, buffer: np.ndarray, stored: Stored) -> None:
+        """Compares the body of a batch with the checksum in its head, if it has one."""
+        if stored.nbytes < 8:
+            return
+        head_bytes = 8 + int(buffer[4:8].view("<u4")[0])
+        head = buffer[:head_bytes].tobytes()
+        found = head.find(_CHECKSUM_TEXT[:6])
+        if found < 0:
+            return
+        text = head[found : found + len(_UNKNOWN)]
+        if text != _CHECKSUM_TEXT % zlib.crc32(buffer.data[head_bytes:]):
+            raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: its bytes do not have its checksum")
 
     def _fill(self, buffer: np.ndarray, offset: int) -> None:
         left = buffer.data.cast("B")

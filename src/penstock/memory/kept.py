@@ -9,6 +9,8 @@ The contract:
 4. Memory is taken only while each of these runs keeps a quarter of its budget for others. When one of them is short,
    the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
    stay longest: who reads everything from the beginning, again and again, could not do better with any other rule.
+   What goes to disk while somebody looks at it is on the ledger until nobody does: for who holds them, read-only
+   elements are somebody else's.
 5. The lock is a leaf. Under it only the disk is waited for, and nobody is asked to let go; so it may be waited for by a
    stage that is short of memory, whatever locks that one holds.
 """
@@ -109,6 +111,7 @@ class KeptElements:
         self._chunks: list[_Chunk] = []
         self._starts: list[int] = []
         self._movable: list[_Chunk] = []
+        self._pinned: list[_Chunk] = []
         self._tail: list[Any] = []
         self._tail_bytes = 0
         self._accounts: dict[int, _Account] = {}
@@ -147,9 +150,14 @@ class KeptElements:
 
     # Growing.
 
-    def append(self, rows: list[Any], sizes: list[int]) -> None:
-        """Keeps elements that come next; as many of them as can be kept. The caller is one who has joined."""
+    def append(self, rows: list[Any], sizes: list[int]) -> list[bool]:
+        """Keeps elements that come next; as many of them as can be kept. The caller is one who has joined.
+
+        Tells of each whether it is on the ledger as what is kept; it is the caller's otherwise.
+        """
+        ours: list[bool] = []
         with self._lock:
+            self._release_pinned()
             if self._owner != os.getpid():
                 self._stopped = True  # a forked child must not write into its parent's files
             # Chunks grow with what is on disk, so that the index of very much does not come to be much itself.
@@ -164,25 +172,28 @@ class KeptElements:
                     stop += 1
                     if self._tail_bytes + nbytes >= most_bytes:
                         break
-                self._append(rows[start:stop], nbytes)
+                ours += [self._append(rows[start:stop], nbytes)] * (stop - start)
                 if len(self._tail) >= most_rows or self._tail_bytes >= most_bytes:
                     self._close_tail()
                 start = stop
+        return ours + [False] * (len(rows) - len(ours))
 
-    def _append(self, rows: list[Any], nbytes: int) -> None:
-        if self._charge(nbytes) or self._charge_after_moving(nbytes):
+    def _append(self, rows: list[Any], nbytes: int) -> bool:
+        """Keeps some elements; whether they are on the ledger."""
+        if self._charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes):
             self._tail += rows
             self._tail_bytes += nbytes
             self.num_kept += len(rows)
-            return
+            return True
         self._close_tail()
         place = None if self._stopped else self._store(rows)
         if place is None:
             self._stopped = True
-            return
+            return False
         charged = _INDEX_BYTES if self._charge(_INDEX_BYTES) else 0
         self._add(_Chunk(len(rows), None, place, charged))
         self._keep_plenty()
+        return False
 
     def _close_tail(self) -> None:
         """Makes a chunk of the tail: in memory if there is room, else on disk."""
@@ -194,6 +205,7 @@ class KeptElements:
             self._movable.append(chunk)
         else:
             self._move(chunk)
+            self._stopped = self._stopped or chunk.block is not None  # no file can hold it, and it fills what others need
             self._keep_plenty()
         self._tail, self._tail_bytes = [], 0
         self.num_kept -= chunk.size
@@ -241,9 +253,15 @@ class KeptElements:
         assert chunk.block is not None
         chunk.place = self._store(chunk.block.rows())
         if chunk.place is not None:
-            chunk.block = None
-            self._discharge(chunk.nbytes - _INDEX_BYTES)
-            chunk.nbytes = _INDEX_BYTES
+            self._pinned.append(_Chunk(chunk.size, chunk.block, None, chunk.nbytes - _INDEX_BYTES))
+            chunk.block, chunk.nbytes = None, _INDEX_BYTES
+            self._release_pinned()
+
+    def _release_pinned(self) -> None:
+        """Takes what went to disk off the ledgers as soon as nobody looks at it."""
+        for chunk in [chunk for chunk in self._pinned if _is_idle(chunk)]:
+            self._pinned.remove(chunk)
+            self._discharge(chunk.nbytes)
 
     def _move_newest(self, is_short: Callable[[], bool]) -> None:
         """Moves chunks to disk as long as somebody is short."""
@@ -262,11 +280,12 @@ class KeptElements:
 
     def _charge_after_moving(self, nbytes: int) -> bool:
         shares = self._shares()
-        self._move_newest(lambda: any(share.free_bytes < nbytes for share in shares))
-        return self._charge(nbytes)
+        self._move_newest(lambda: any(share.free_bytes < nbytes + share.budget_bytes // 4 for share in shares))
+        return self._charge(nbytes, leaves_plenty=True)
 
     def _give_way(self, share: Share) -> None:
         with self._lock:
+            self._release_pinned()
             self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
 
     # What is kept outlives a run, but while a run is open it is on its ledger: once for each share, however many
@@ -278,7 +297,8 @@ class KeptElements:
             account = self._accounts.get(id(share))
             if account is None:
                 self._make_fit(share)
-                while not share.charge_free(self.nbytes):
+                self._release_pinned()
+                while not share.charge_free(self.nbytes, share.budget_bytes // 4):
                     self._drop_last()
                 account = _Account(share, share.on_shortage(lambda: self._give_way(share)))
                 self._accounts[id(share)] = account
@@ -300,6 +320,9 @@ class KeptElements:
                 account.take_back()
                 del self._accounts[id(share)]
                 share.discharge(self.nbytes)
+            if not self._accounts:  # what is still looked at is the caller's
+                self.nbytes -= sum(chunk.nbytes for chunk in self._pinned)
+                self._pinned.clear()
 
     def _drop_last(self) -> None:
         """Forgets the last elements: a run has no room for them, and no file can hold them."""
@@ -314,10 +337,10 @@ class KeptElements:
         self.num_kept -= size
         self._discharge(nbytes)
 
-    def _charge(self, nbytes: int) -> bool:
+    def _charge(self, nbytes: int, leaves_plenty: bool = False) -> bool:
         charged: list[Share] = []
         for share in self._shares():
-            if not share.charge_free(nbytes):
+            if not share.charge_free(nbytes, share.budget_bytes // 4 if leaves_plenty else 0):
                 for other in charged:
                     other.discharge(nbytes)
                 return False

@@ -58,7 +58,7 @@ class Lease:
         """Corrects the size to what the bytes turned out to be; more than was reserved may be refused."""
         if nbytes > self.nbytes:
             self._share.charge(nbytes - self.nbytes, single)
-        else:
+        elif nbytes < self.nbytes:
             self._share.discharge(self.nbytes - nbytes)
         self.nbytes = nbytes
 
@@ -103,6 +103,12 @@ class Share:
         return max(0, self.floor_bytes - self.charged_bytes) + self._ledger.slack_bytes
 
     @property
+    def spare_bytes(self) -> int:
+        """What it may use at a time to make more than one element at once; none where all is needed elsewhere."""
+        # A quarter: the stages above and below have blocks of their own to make.
+        return 0 if self._ledger.frugal else max(0, self.free_bytes - self._ledger.headroom_bytes) // 4
+
+    @property
     def slack_used_bytes(self) -> int:
         """What it holds beyond its floor."""
         return max(0, self.charged_bytes - self.floor_bytes)
@@ -116,6 +122,11 @@ class Share:
     def under_pressure(self) -> bool:
         """Whether who can do with less should."""
         return self._ledger.under_pressure
+
+    @property
+    def frugal(self) -> bool:
+        """Whether to make one element at a time."""
+        return self._ledger.frugal
 
     def waiting_while(self, others_may_release: Callable[[], bool]) -> AbstractContextManager[None]:
         """Within it this thread waits for room, as long as somebody is sure to release some without its help."""
@@ -141,7 +152,8 @@ class Share:
 
     def acquire(self, nbytes: int) -> Lease:
         """A lease of `nbytes`, or `OverBudget`."""
-        self.charge(nbytes)
+        if nbytes:
+            self.charge(nbytes)
         return Lease(self, nbytes)
 
     def try_acquire(self, nbytes: int) -> Lease | None:
@@ -181,6 +193,8 @@ class Ledger:
         self.charged_bytes = 0
         self.peak_bytes = 0
         self.under_pressure = False
+        #: Whether stages make one element at a time, to see what they need.
+        self.frugal = False
         #: Slack that was asked for when there was too little of it for the last time.
         self.wanted_bytes = 0
         self.shares: list[Share] = []

@@ -210,7 +210,7 @@ class SetWriter:
 
     def _new_file(self, path: str) -> IpcWriter:
         try:
-            return IpcWriter(path)
+            return IpcWriter(path, checksums=True)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise

@@ -42,10 +42,11 @@ class Transit:
             self._reserved = 2 * self._used
         self._used = 0
         each = self._each
-        if each is None:
+        if each is None or share.frugal:
             return 1
-        # A quarter of what is free: the stages above and below have blocks of their own to make.
-        self._room = max(self._reserved, share.floor_bytes, (share.free_bytes - share.budget_bytes // 10) // 4)
+        self._room = max(self._reserved, share.floor_bytes, share.spare_bytes)
+        if not self._exact:  # the last one may be as large as any
+            self._room = max(0, self._room - max(0, share.floor_bytes - each))
         if each > self._reserved and share.try_charge(each - self._reserved):
             self._reserved = each
         return n if n * each <= self._room else max(1, self._room // each)
@@ -53,7 +54,9 @@ class Transit:
     def fitting(self, n: int) -> int:
         """How many of n elements of known size to make now, where each makes its own entry on the ledger."""
         each, share = self._each or 1, self._share
-        room = max(share.floor_bytes - share.charged_bytes, (share.free_bytes - share.budget_bytes // 10) // 4)
+        if share.frugal:
+            return 1
+        room = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
         return n if n * each <= room else max(1, room // each)
 
     def add(self, nbytes: int, count: int = 1) -> bool:

@@ -88,6 +88,15 @@ class Batch(Op):
     def taking_blocks(self, kind: BlockKind) -> Op | None:
         return dataclasses.replace(self, whole_blocks=kind) if self.whole_blocks is None else None
 
+    @property
+    def most_at_once(self) -> int:
+        return self.batch_size
+
+    def only_batch(self, block: Block) -> Block | None:
+        if block.columns is None or (self.drop_remainder and block.size < self.batch_size):
+            return None
+        return Block.of_rows([block.as_element()], has_failures=False)
+
     def open(self, context: Context) -> Cursor:
         if self.whole_blocks is not None:
             return _WholeBlockCursor(context, self.batch_size, self.drop_remainder)
@@ -121,18 +130,13 @@ class _BatchCursor(CollatingCursor):
         super().__init__(context, size, drop_remainder, lambda blocks: _stacked(blocks, empty))
 
     def _gather(self) -> tuple[list[Block], int]:
-        first = self.feed.take(self._size)
-        if first is None or first.size == self._size or first.has_failures:
-            return ([], 0) if first is None else ([first], first.size)
-        stack = None
-        row = first.rows()[0]
-        if type(row) is not Failed:
-            stack = Stack.for_results_like(row, self._size, self._context.arena.empty)
+        block = self.feed.take(self._size)
+        if block is None or block.size == self._size or block.has_failures:
+            return ([], 0) if block is None else ([block], block.size)
+        first = spec_of(block.rows()[0])
+        stack = Stack.for_results_like(block.rows()[0], self._size, self._context.arena.empty)
         if stack is None:
-            return self._gather_more([first])
-        return self._fill(stack, first, row)
-
-    def _fill(self, stack: Stack, block: Block | None, first: Any) -> tuple[list[Block], int]:
+            return self._gather_more([block])
         count = 0
         unlike: SpecMismatch | None = None
         while block is not None:
@@ -141,9 +145,11 @@ class _BatchCursor(CollatingCursor):
             if unlike is None:
                 i = stack.put_block(count, block)
                 if i is not None:
-                    unlike = _unequal_at(spec_of(first), count + i, spec_of(block.rows()[i]))
+                    unlike = _unequal_at(first, count + i, spec_of(block.rows()[i]))
             count += block.size
-            block = self.feed.take(self._size - count) if count < self._size else None
+            block = None  # its maker's again, who may use its slot for the next one
+            if count < self._size:
+                block = self.feed.take(self._size - count)
         if unlike is not None:
             # All elements of the batch are lost, as when they are found to be unlike at its end.
             return [Block.of_rows([Failed(self._context.located(unlike))] * min(1, count), None, True)], count

@@ -82,7 +82,9 @@ class Batches:
             except PlanError as error:
                 return Failed(self._context.located(error))
             if rows:
-                charge = self._context.arena.unaccounted_bytes(Block.of_rows([element], has_failures=False))
+                block = Block.of_rows([element], has_failures=False)
+                self._context.arena.take_over(block)  # its maker will be asked for the next one
+                charge = self._context.arena.unaccounted_bytes(block)
                 self._context.share.charge(charge)
                 self._charged = charge
                 self._structure, self._leaves, self._rows, self._before = structure, leaves, rows, before

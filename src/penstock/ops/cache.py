@@ -13,9 +13,10 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, nbytes_of
 from ..errors import BadType, PenstockError
+from ..memory.arena import slot_bytes
 from ..memory.kept import Place, Stretch
 from ..plan.footprint import Footprint, Sizes, times
-from ..plan.op import Context, Op
+from ..plan.op import Context, Op, Progress
 from ..spec import Spec
 from .cache_store import OF_FILE, CachedPass, CacheStore, FileStore
 
@@ -96,6 +97,7 @@ class _CacheCursor(Cursor):
         # A batch that was read from disk and is not all given; and what of it lies in no slot.
         self._batch: tuple[Place, list[Any]] | None = None
         self._lease = context.share.acquire(0)
+        self._filling: Progress | None = None
 
     def _begin(self, begun: CachedPass) -> CachedPass:
         begun.kept.join(self._context.share)
@@ -115,6 +117,7 @@ class _CacheCursor(Cursor):
             block = self._input_here(current).pull(self._demand(n))
             if block is None:
                 current.ended(self._number)
+                self._close_filling()
             else:
                 rows = self._passed(current, block)
         return Block.of_rows(rows) if rows else None
@@ -126,17 +129,23 @@ class _CacheCursor(Cursor):
     def _read(self, found: Stretch, n: int) -> Block | None:
         """Elements from disk, of a batch that stays in memory until all of it was given."""
         place, offset = found
-        if place.stored.num_rows > 1 and place.stored.nbytes > self._context.share.budget_bytes // 2:
+        is_read = self._batch is not None and self._batch[0] is place
+        if not is_read and place.stored.num_rows > 1 and not self._has_room(place.stored.nbytes):
             return None  # written by a run with a much larger budget: these are made again
-        if self._batch is None or self._batch[0] is not place:
+        if not is_read:
             self._forget_batch()
             rows = place.reader.read(place.stored, self._buffer, writeable=True)
             self._batch = place, rows
             self._lease.settle(self._context.arena.unaccounted_bytes(Block.of_rows(rows, has_failures=False)))
+        assert self._batch is not None
         rows = self._batch[1]
         if offset + n >= len(rows):
             self._batch = None
         return Block.of_rows(rows[offset : offset + n], has_failures=False)
+
+    def _has_room(self, nbytes: int) -> bool:
+        self._forget_batch()
+        return nbytes <= self._context.share.budget_bytes // 2 and self._context.share.has_room(slot_bytes(nbytes))
 
     def _buffer(self, nbytes: int) -> np.ndarray:
         return self._context.arena.empty((nbytes,), np.dtype(np.uint8))
@@ -149,11 +158,18 @@ class _CacheCursor(Cursor):
         rows = block.rows()
         self._largest_bytes = max(self._largest_bytes, *map(nbytes_of, rows))
         shown = current.passed(self._place, self._number, rows)
+        if self._filling is None:
+            self._filling = self._context.progress("keeping elements", self._context.node.spec.cardinality)
+        self._filling.advance(block.size)
         failed = sum(type(row) is Failed for row in rows) if block.has_failures else 0
         self._number += block.size - failed
         self._place += block.size
         self._input_place = self._place
         return shown
+
+    def _close_filling(self) -> None:
+        if self._filling is not None:
+            self._filling.close()
 
     def _input_here(self, current: CachedPass) -> Cursor:
         """The input, at the place where this cursor is."""
@@ -200,6 +216,7 @@ class _CacheCursor(Cursor):
 
     def close(self) -> None:
         self._forget_batch()
+        self._close_filling()
         if self._pass is not None:
             self._pass.kept.leave(self._context.share)
             self._pass = None

@@ -62,13 +62,16 @@ class CachedPass:
         with self._lock:
             good = [sealed(row) for row in rows if type(row) is not Failed]
             late = self.kept.num_kept - number
+            kept = [False] * len(good)
             if 0 <= late < len(good):
-                self.kept.append([row for row, _ in good[late:]], [nbytes for _, nbytes in good[late:]])
-            left = iter(good)
+                kept[late:] = self.kept.append([row for row, _ in good[late:]], [nbytes for _, nbytes in good[late:]])
+            # What is not kept in memory is shown as it came: who holds it must see that it is nobody else's.
+            left = ((row, is_kept) for (row, _), is_kept in zip(good, kept, strict=True))
             shown: list[Any] = []
             for row in rows:
                 if type(row) is not Failed:
-                    shown.append(next(left)[0])
+                    as_kept, is_kept = next(left)
+                    shown.append(as_kept if is_kept else row)
                     number += 1
                 elif place >= self.reached:
                     self.failures.append(number)

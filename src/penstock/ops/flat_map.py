@@ -46,7 +46,7 @@ class FlatMap(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint:
         into, one = times(1, sizes.input), times(1, sizes.output)
-        held = None if into is None or one is None else into + one
+        held = sizes.at_least_as_seen(None if into is None or one is None else into + one)
         return Footprint(held, "the element of which a dataset was made, and one of that dataset's", held)
 
     def open(self, context: Context) -> Cursor:

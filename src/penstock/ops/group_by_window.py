@@ -72,7 +72,7 @@ class GroupByWindow(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         size = "window_size" if self.window_size is None else f"{self.window_size:,}"
-        held = times(self.window_size or 1, sizes.input)
+        held = sizes.at_least_as_seen(times(self.window_size or 1, sizes.input))
         return Footprint(None, f"up to {size} elements for each key", held)
 
     def open(self, context: Context) -> Cursor:

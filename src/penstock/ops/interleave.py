@@ -70,7 +70,7 @@ class Interleave(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint:
         into, one = times(self._cycle(), sizes.input), times(1, sizes.output)
-        held = None if into is None or one is None else into + one
+        held = sizes.at_least_as_seen(None if into is None or one is None else into + one)
         return Footprint(held, f"the elements of which {self._cycle()} datasets were made, and one of theirs", held)
 
     def open(self, context: Context) -> Cursor:

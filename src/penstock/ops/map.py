@@ -11,7 +11,7 @@ import numpy as np
 from ..block import Block, concat_blocks
 from ..element import Failed, Structure, normalize
 from ..errors import PenstockError, SpecMismatch
-from ..plan.footprint import Footprint, Sizes, of_calls
+from ..plan.footprint import Footprint, Sizes, of_calls, times
 from ..plan.node import Node, Origin
 from ..plan.op import Context, ElementFunction, Op, Room, show
 from ..plan.traits import Traits
@@ -80,7 +80,12 @@ class Map(Op):
         return dataclasses.replace(self, telling=True)
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        return of_calls(self.traits.num_parallel_calls, sizes)
+        calls = of_calls(self.traits.num_parallel_calls, sizes)
+        stacked = times(1, sizes.input, slots=True)
+        if not self.vectorized or calls.floor_bytes is None or stacked is None:
+            return calls
+        held = None if calls.held_bytes is None else calls.held_bytes + stacked
+        return Footprint(held, f"{calls.reason}, and what goes in, stacked", calls.floor_bytes + stacked)
 
     def remark(self) -> str:
         return "into the batch's slot" if self.into_slot else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..block import Allocate, Block
 from ..cursor import Cursor, Feed, State, expect_list
-from ..element import Failed, is_dataset
+from ..element import Failed, is_dataset, nbytes_of
 from ..errors import BadType, OverBudget, PenstockError, StateError
 from ..options import AUTOTUNE
 from ..plan.node import Node
@@ -72,6 +72,7 @@ class CycleCursor(Cursor):
     input element, so that a dataset can be made again for a saved position.
 
     Slots below `num_ahead` are read ahead by a thread each; with `AUTOTUNE` those are whose elements take long to make.
+    Threads are a luxury: where there is no memory for what all of them may hold, the caller reads for itself.
     """
 
     def __init__(
@@ -98,6 +99,9 @@ class CycleCursor(Cursor):
         self._num_open = 0
         self._turn = 0
         self._given = 0
+        self._each_bytes = 0  # of the largest element, judged by some
+        # Slots whose datasets have accounts of their own, and were read for what was given last.
+        self._read: set[int] = set()
 
     def pull(self, n: int) -> Block | None:
         parts: list[Block] = []
@@ -107,26 +111,47 @@ class CycleCursor(Cursor):
             slot = self._slots[self._turn]
             if parts and (self._supply.live if slot is None else slot.live):
                 break  # the next may be long in coming, and what is here can be used
+            if parts and (n - left) * self._each_bytes > self._small_bytes:
+                break  # what was gathered is nobody's any more when its maker is asked again
             if slot is None:
                 if self._ended and not self._num_open:
                     break
                 block = self._fill(left)
             else:
-                block = self._rounds(left) if left >= self._round_length and not self._given else None
+                few = self._few(left)
+                block = self._rounds(few) if few >= self._round_length and not self._given else None
                 if block is None:
-                    block = self._take(slot, left)
+                    block = self._take(slot, few)
                 if block is None:
                     self._leave(slot)
             if block is None:
                 continue
+            self._measure(block)
             if block.size >= WHOLE_TURN and not parts:
                 return unnumbered(block)
             parts.append(block)
             left -= block.size
         return joined(parts, self._context.arena.empty) if parts else None
 
+    @property
+    def _small_bytes(self) -> int:
+        return min(_SMALL_BYTES, self._context.share.budget_bytes // 64)
+
+    def _few(self, left: int) -> int:
+        """How many elements to take at a time: what is left of a part waits in its slot, which is for small ones only."""
+        if len(self._slots) == 1 or left * self._each_bytes <= self._small_bytes:
+            return left
+        return max(1, self._small_bytes // self._each_bytes)
+
+    def _measure(self, block: Block) -> None:
+        each = -(-block.nbytes // block.size) if block.columns is not None else nbytes_of(block.rows()[0])
+        if each > self._each_bytes:
+            self._each_bytes = each
+
     def _take(self, slot: _Slot, left: int) -> Block | None:
         """The elements of a turn, or some of them; None if there are no more."""
+        if self._num_ahead:
+            self._read.add(self._turn)
         if not slot.measured:
             block = self._first(slot)
         elif len(self._slots) == 1 and slot.left > 0:
@@ -179,15 +204,26 @@ class CycleCursor(Cursor):
         return _interleaved(parts, self._block_length, self._context.arena.empty)
 
     def _first(self, slot: _Slot) -> Block | None:
-        """The first element of a dataset; if it took long, a thread reads on."""
+        """The first element of a dataset; if it took long, or that is wished for, a thread reads on."""
         start = perf_counter_ns()
         block = slot.feed.take(1)
         slot.measured = True
         slot.left = UNKNOWN
-        slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS
-        if slow and block is not None and sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS:
-            slot.read_ahead(self._context)
+        if block is not None:
+            self._measure(block)
+            slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS
+            if (slow if self._num_ahead == AUTOTUNE else self._turn < self._num_ahead) and self._may_read_ahead():
+                slot.read_ahead(self._context)
         return block
+
+    def _may_read_ahead(self) -> bool:
+        """Whether one more thread may read ahead, and there is memory for what all of them may hold."""
+        share = self._context.share
+        # Of each: one that is being made, of another one, and two that wait.
+        held = 4 * len(self._slots) * max(self._each_bytes, share.planned_bytes)
+        if share.frugal or not self._each_bytes or held > 4 * share.spare_bytes:
+            return False
+        return self._num_ahead != AUTOTUNE or sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS
 
     def _count(self, num_elements: int) -> None:
         self._given += num_elements
@@ -202,6 +238,8 @@ class CycleCursor(Cursor):
         self._slots[self._turn] = None
         self._num_open -= 1
         slot.close()
+        if self._num_ahead:
+            self._context.settle_account(self._turn + 1)
         self._next_turn()
 
     def _fill(self, at_once: int) -> Block | None:
@@ -223,7 +261,8 @@ class CycleCursor(Cursor):
             if block is not None:
                 self._spent.append(piece.hold)
                 return block
-            dataset = self._enter(self._turn, dataset, piece, ahead=self._turn < self._num_ahead)
+            ahead = self._turn < self._num_ahead and self._may_read_ahead()
+            dataset = self._enter(self._turn, dataset, piece, ahead)
         if type(dataset) is not Failed:
             return None
         piece.hold.release()
@@ -244,12 +283,13 @@ class CycleCursor(Cursor):
     def _enter(self, index: int, dataset: Any, piece: Piece, ahead: bool) -> Failed | None:
         """Opens a dataset in a slot; a failure if that cannot be."""
         try:
-            cursor = self._context.open_dataset(dataset, self._key, piece.number)
+            account = index + 1 if self._num_ahead else 0
+            cursor = self._context.open_dataset(dataset, self._key, piece.number, account=account)
         except Exception as error:
             return self._failed(error, piece)
         # The dataset may keep the element that it was made of for as long as it is read.
         slot = _Slot(piece.number, piece.before, piece.hold, dataset.node, cursor)
-        slot.measured = self._num_ahead != AUTOTUNE
+        slot.measured = not self._num_ahead
         self._slots[index] = slot
         self._num_open += 1
         if ahead:
@@ -268,6 +308,11 @@ class CycleCursor(Cursor):
         for hold in self._spent:
             hold.release()
         self._spent.clear()
+        for index in self._read:
+            slot = self._slots[index]
+            if slot is None or (slot.feed.is_empty and not slot.ahead):
+                self._context.settle_account(index + 1)
+        self._read.clear()
 
     def skip(self, n: int) -> int:
         if len(self._slots) > 1:

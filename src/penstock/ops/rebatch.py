@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
 from ..errors import BadArgument, PlanError, SpecMismatch
-from ..plan.footprint import ElementSize, Footprint, Sizes
+from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, map_specs, spec_leaves, structure_of_spec
 from .batches import Batches, Piece
@@ -69,9 +70,9 @@ class Rebatch(Op):
         return inputs[0].stacked(max(self.sizes))  # of batches with one row, at worst
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        row, known = sizes.input, leading_dimension(sizes.specs[0])
-        batches = None if row is None or not known else (max(self.sizes) + 2 * known - 2) // known
-        held = None if batches is None or row is None else batches * row.nbytes + row.slots(batches)
+        batch, known = sizes.input, leading_dimension(sizes.specs[0]) or _num_rows(sizes)
+        batches = None if batch is None or not known else (max(self.sizes) + 2 * known - 2) // known
+        held = None if batches is None or batch is None else (times(batches, batch) or 0) + batch.slots(batches)
         return Footprint(held, f"the batches that {max(self.sizes):,} rows span, and those rows", held)
 
     def open(self, context: Context) -> Cursor:
@@ -87,6 +88,21 @@ def _sizes(given: Any) -> int | tuple[int, ...]:
     if not any(sizes):
         raise BadArgument(f"batch_size: expected at least one size above 0, got {list(sizes)}")
     return sizes
+
+
+def _num_rows(sizes: Sizes) -> int | None:
+    """Rows of the largest batch, where its size is known and that of a row."""
+    if sizes.input is None or sizes.specs[0] is UNSEEN:
+        return None
+    leaves = spec_leaves(sizes.specs[0])
+    if len(leaves) != len(sizes.input.leaves):
+        return None
+    for leaf, nbytes in zip(leaves, sizes.input.leaves, strict=True):
+        if type(leaf) is TensorSpec and leaf.shape and None not in leaf.shape[1:] and not leaf.dtype.hasobject:
+            row_bytes = leaf.dtype.itemsize * math.prod(n or 0 for n in leaf.shape[1:])
+            if row_bytes:
+                return nbytes // row_bytes
+    return None
 
 
 def _resized(leaf: Any, size: int | None) -> Any:

@@ -14,7 +14,7 @@ from ..errors import BadArgument, StateError
 from ..memory.transit import Transit
 from ..order import PermutationOrder, WindowOrder, draw_seed, hash64
 from ..plan.footprint import Footprint, Sizes
-from ..plan.op import Context, Op, OrderOf, argument
+from ..plan.op import Context, Op, OrderOf, Progress, argument
 from ..plan.traits import Traits
 from ..spec import INFINITE, UNKNOWN, Spec
 from .draws import Draws
@@ -119,6 +119,8 @@ class _ShuffleCursor(Cursor):
         self._draws = Draws(buffer_size, key, most_ahead=max(64, context.share.budget_bytes // 128))
         self._waiting = Waiting(context.share, context.spill, context.arena, self._draws)
         self._transit = Transit(context.share, None)
+        total = context.node.input.spec.cardinality if buffer_size is None else buffer_size
+        self._filling: Progress | None = context.progress("filling the buffer", total)
         self._read = 0
         self._had_failures = False
         self._block_bytes = min(_BLOCK_BYTES, context.share.budget_bytes // 16)
@@ -129,6 +131,9 @@ class _ShuffleCursor(Cursor):
         n = self._transit.begin(n)
         while wanted := self._draws.wanted(n, self._read):
             self._fill(wanted)
+        if self._filling is not None:
+            self._filling.close()
+            self._filling = None
         rows, nbytes = self._waiting.draw(n)
         if not rows:
             return None
@@ -154,6 +159,8 @@ class _ShuffleCursor(Cursor):
         # Numbers come by the million, and are all of one size.
         sizes = [held_bytes(rows[0])] * block.size if _are_numbers(block) else list(map(held_bytes, rows))
         self._waiting.keep(self._read, rows, sizes)
+        if self._filling is not None:
+            self._filling.advance(block.size)
         self._had_failures = self._had_failures or block.has_failures
         self._read += block.size
         self._each = max(1, sizes[-1])
@@ -198,6 +205,8 @@ class _ShuffleCursor(Cursor):
     def close(self) -> None:
         self._waiting.close()
         self._transit.close()
+        if self._filling is not None:
+            self._filling.close()
         self._input.close()
 
 

@@ -13,7 +13,7 @@ from ..block import Allocate, Block
 from ..cursor import Cursor, Feed, FeedCursor
 from ..element import Failed, Sparse, nbytes_of, shape_of
 from ..errors import BadType, PlanError, SpecMismatch
-from ..plan.footprint import Footprint, Sizes, times
+from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import Context, Op, argument
 from ..spec import (
     UNSEEN,
@@ -72,11 +72,16 @@ class SparseBatch(Op):
         return Spec(SparseSpec((None, *self.row_shape), leaf.dtype), cardinality)
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        held = times(self.batch_size, sizes.input)
-        if held is not None and isinstance(sizes.specs[0], TensorSpec) and sizes.specs[0].shape is not None:
+        spec = sizes.specs[0]
+        if isinstance(spec, TensorSpec) and spec.nbytes is not None:
             # At worst every value is there, with an index for each dimension and the element's own.
-            shape = sizes.specs[0].shape
-            held += held + self.batch_size * math.prod(n or 0 for n in shape) * 8 * (len(shape) + 1)
+            assert spec.shape is not None
+            indices = self.batch_size * math.prod(n or 0 for n in spec.shape) * 8 * (len(spec.shape) + 1)
+            out: int | None = ElementSize((indices, self.batch_size * spec.nbytes), exact=True).slots(1)
+        else:
+            out = times(1, sizes.output, slots=True)
+        each = times(self.batch_size, sizes.input)
+        held = None if each is None or out is None else each + out
         return Footprint(held, f"{self.batch_size:,} elements and the indices of their values in one batch", held)
 
     def open(self, context: Context) -> Cursor:

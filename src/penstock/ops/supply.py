@@ -6,7 +6,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from ..cursor import Feed, State, expect_list, replay
-from ..element import Failed, Structure, is_dataset, nbytes_of
+from ..element import nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Lease
 from ..plan.op import Context, Op
@@ -97,6 +97,7 @@ class Supply:
         if block is None:
             return False
         elapsed = perf_counter_ns() - start
+        self._context.arena.take_over(block)  # its maker will be asked again while it is held
         nbytes = self._context.arena.unaccounted_bytes(block)
         self._hold = Hold(self._context.share.acquire(nbytes) if nbytes else None)
         self._rows, self._offset, self._before = block.rows(), 0, before
@@ -106,7 +107,7 @@ class Supply:
 
     def _adapt(self, elapsed_ns: int, size: int, row: Any) -> None:
         quick = _QUICK_NS * size // max(1, elapsed_ns)
-        small = min(_MOST_BYTES, self._context.share.budget_bytes // 8) // max(1, _bytes_of(row))
+        small = min(_MOST_BYTES, self._context.share.budget_bytes // 8) // max(1, nbytes_of(row))
         self._demand = max(1, min(quick, small, _MOST_ELEMENTS, self._demand * 2))
 
     def _forget(self) -> None:
@@ -141,13 +142,3 @@ class Supply:
     def close(self) -> None:
         self._forget()
         self._cursor.close()
-
-
-def _bytes_of(row: Any) -> int:
-    """Bytes of an element; those that a window holds count."""
-    if type(row) is Failed:
-        return 0
-    nbytes = nbytes_of(row)
-    if nbytes:
-        return nbytes
-    return sum(leaf.node.op.held_bytes for leaf in Structure.of(row).flatten(row) if is_dataset(leaf))

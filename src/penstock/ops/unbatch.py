@@ -56,15 +56,14 @@ class _UnbatchCursor(Cursor):
     """Cuts batches into rows.
 
     Where batches come stacked, and the spec says that all have `size` rows, as many are pulled as a demand is sure to
-    use up, and are cut as one, without a look at each. Between pulls at most one batch has rows left; it is on the
-    ledger. The position is that of the input before the block at hand, and how many elements came since.
+    use up, and are cut as one, without a look at each. Between pulls at most one batch has rows left; it is its
+    maker's, who is not asked again before. The position is that of the input before the block at hand, and how many elements came since.
     """
 
     __slots__ = (
         "_batches",
         "_before",
         "_block",
-        "_charged",
         "_come_stacked",
         "_context",
         "_given",
@@ -81,7 +80,6 @@ class _UnbatchCursor(Cursor):
         self._input = context.input()
         self._size = size
         self._come_stacked = False
-        self._charged: int | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -93,9 +91,6 @@ class _UnbatchCursor(Cursor):
         self._structure = LEAF
         self._leaves: list[Any] = []
         self._rows = self._start = 0
-        if self._charged:
-            self._context.share.discharge(self._charged)
-        self._charged = None
 
     def pull(self, n: int) -> Block | None:
         part = self._next(n)
@@ -153,15 +148,10 @@ class _UnbatchCursor(Cursor):
         return None
 
     def _passed(self, size: int) -> None:
-        """Notes that elements were given: a block that has none left is let go, one that stays is charged."""
+        """Notes that elements were given: a block that has none left is let go."""
         self._given += size
         if self._start == self._rows and not self._batches:
             self._forget()
-        elif self._charged is None:
-            assert self._block is not None
-            charge = self._context.arena.unaccounted_bytes(self._block)
-            self._context.share.charge(charge)
-            self._charged = charge
 
     def skip(self, n: int) -> int:
         skipped = 0

@@ -55,7 +55,7 @@ class Unique(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint:
         held = None if sizes.count < 0 else sizes.count * (_ENTRY_BYTES + _KEY_BYTES)
-        return Footprint(held, "a key for each distinct element, up to 160 bytes", 0)
+        return Footprint(held, "a key for each distinct element, up to 160 bytes", sizes.at_least_as_seen(0))
 
     def open(self, context: Context) -> Cursor:
         return _UniqueCursor(context)

@@ -15,7 +15,7 @@ from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure
 from ..errors import PlanError
-from ..plan.footprint import Footprint, Sizes, times
+from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import Context, Op, argument
 from ..spec import DatasetSpec, Spec, element_bytes, map_specs, spec_leaves
 from .stacking import unlike
@@ -86,8 +86,13 @@ class Window(Op):
         return (num_elements - reach) // self.shift + 1 if num_elements >= reach else 0
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        held = times(self._num_held, sizes.input)
-        return Footprint(held, f"{self._num_held:,} elements in the window", held)
+        # A source that gives its elements stacked has windows copied.
+        count = self._num_held + (self.size if sizes.input is not None and sizes.input.exact else 0)
+        held = times(count, sizes.input and dataclasses.replace(sizes.input, is_view=False))
+        return Footprint(held, f"{count:,} elements in the window", held)
+
+    def output_size(self, inputs: list[ElementSize]) -> ElementSize:
+        return inputs[0].stacked(self.size)
 
     def open(self, context: Context) -> Cursor:
         assert self.shift is not None
@@ -114,19 +119,28 @@ class _WindowCursor(Cursor):
         self._stride = stride
         self._drop_remainder = drop_remainder
         self._buffer: deque[tuple[Any, int]] = deque()
+        # Bytes of elements that are in no window to come, but in one that was given and may still be read.
+        self._given_bytes = 0
         self._start = 0
         self._ended = False
 
     def pull(self, n: int) -> Block | None:
         windows: list[Any] = []
         nbytes = 0
+        self._release_given()
         while len(windows) < n and nbytes < _MOST_BYTES:
+            if windows and self._tape.charged_bytes > self._context.share.spare_bytes:
+                break
             if not self._fill(n - len(windows)):
                 break
             windows.append(self._window([row for row, _ in islice(self._buffer, 0, None, self._stride)]))
             nbytes += self._tape.charged_bytes
             self._move_on()
         return Block.of_rows(windows) if windows else None
+
+    def _release_given(self) -> None:
+        self._tape.release(self._given_bytes)
+        self._given_bytes = 0
 
     def _fill(self, num_windows: int) -> bool:
         """Reads what the next window lacks; whether there is a window."""
@@ -162,11 +176,12 @@ class _WindowCursor(Cursor):
 
     def _move_on(self) -> None:
         for _ in range(min(self._shift, len(self._buffer))):
-            self._tape.release(self._buffer.popleft()[1])
+            self._given_bytes += self._buffer.popleft()[1]
         self._start += self._shift * self._every
 
     def skip(self, n: int) -> int:
         for skipped in range(n):
+            self._release_given()
             if not self._fill(n - skipped):
                 return skipped
             self._move_on()
@@ -205,6 +220,7 @@ class _SliceCursor(Cursor):
         self._fewest = span if drop_remainder else 1
         self._element_bytes = element_bytes(context.node.input.spec.element) or _MOST_BYTES
         self._lease = context.share.acquire(0)
+        self._given_bytes = 0  # of windows that were given and may still be read
         self._block: Block | None = None
         self._offset = 0
         self._start = 0
@@ -216,11 +232,16 @@ class _SliceCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         windows: list[Any] = []
-        most = max(1, min(n, _MOST_BYTES // max(1, self._element_bytes * self._span)))
+        self._given_bytes = 0
+        self._settle()
+        each = max(1, self._element_bytes * self._span)
+        most = max(1, min(n, min(_MOST_BYTES, self._context.share.spare_bytes) // (2 * each)))
         while len(windows) < most:
             count = self._fill(most - len(windows))
             if count < self._fewest:
                 break
+            self._given_bytes += -(-count // self._stride) * self._element_bytes
+            self._settle()
             windows.append(self._window(self._offset, self._offset + count))
             self._move_on()
         return Block.of_rows(windows, has_failures=False) if windows else None
@@ -249,8 +270,12 @@ class _SliceCursor(Cursor):
         rest = None if self._block is None else self._block[self._offset :]
         joined = new if rest is None or not rest.size else concat_blocks([rest, new], np.empty)
         assert joined is not None, "a source gives all elements in one shape"
-        self._lease.settle(min(self._span, joined.size) * self._element_bytes)
         self._block, self._offset = joined, 0
+        self._settle()
+
+    def _settle(self) -> None:
+        held = 0 if self._block is None else max(self._held(), min(self._span, self._block.size))
+        self._lease.settle(held * self._element_bytes + self._given_bytes)
 
     def _window(self, start: int, stop: int) -> Any:
         assert self._block is not None

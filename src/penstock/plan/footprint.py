@@ -7,12 +7,12 @@ at all. Sizes of elements come from specs, or from a sample that was run, or are
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..memory.arena import slot_bytes
 from ..spec import UNSEEN, spec_leaves
 
-__all__ = ["ElementSize", "Footprint", "Sizes", "of_calls", "one_element", "times"]
+__all__ = ["ElementSize", "Footprint", "Measured", "Sizes", "of_calls", "one_element", "times"]
 
 # What was measured on some elements may be exceeded by others.
 _MARGIN = 1.25
@@ -64,6 +64,13 @@ class ElementSize:
         return sum(slot_bytes(nbytes) or nbytes for nbytes in stacked)
 
 
+class Measured(NamedTuple):
+    """What a stage was seen to do: the largest element that it gave, and what it held at most."""
+
+    element_bytes: int = 0
+    held_bytes: int = 0
+
+
 @dataclasses.dataclass(frozen=True)
 class Sizes:
     """What is known of the elements that go into a stage and come out of it.
@@ -73,12 +80,19 @@ class Sizes:
         output: The size of an element that it gives.
         counts: How many elements each input has, or `UNKNOWN`, or `INFINITE`.
         specs: What is known of the elements of each input otherwise.
+        held_bytes: What the stage held in a sample, at most; 0 where none was run. For operators whose need follows
+            from the data.
     """
 
     inputs: tuple[ElementSize | None, ...]
     output: ElementSize | None
     counts: tuple[int, ...]
     specs: tuple[Any, ...]
+    held_bytes: int = 0
+
+    def at_least_as_seen(self, nbytes: int | None) -> int | None:
+        """What an operator needs by its arguments, or held in a sample if that is more."""
+        return nbytes if nbytes is None else max(nbytes, int(self.held_bytes * _MARGIN))
 
     @property
     def input(self) -> ElementSize | None:

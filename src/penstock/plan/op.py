@@ -51,6 +51,7 @@ __all__ = [
     "ElementFunction",
     "Op",
     "OrderOf",
+    "Progress",
     "Reader",
     "Room",
     "argument",
@@ -98,6 +99,16 @@ class Counts(Protocol):
     num_bytes: int
 
 
+class Progress(Protocol):
+    """Shows how far something is that takes long."""
+
+    def advance(self, n: int) -> None:
+        """n more elements are done."""
+
+    def close(self) -> None:
+        """It is over; a second call does nothing."""
+
+
 class Context(Protocol):
     """What an operator gets when it is opened: its inputs, its part of the budget, and services of the run."""
 
@@ -120,11 +131,20 @@ class Context(Protocol):
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Counts]:
         """Opens an input whose elements the caller counts itself: for who makes whole batches of its blocks."""
 
-    def open_dataset(self, dataset: Any, *key: int) -> Cursor:
-        """Opens a dataset that a user's function returned; seeds that nobody chose follow from the key."""
+    def open_dataset(self, dataset: Any, *key: int, account: int = 0) -> Cursor:
+        """Opens a dataset that a user's function returned; seeds that nobody chose follow from the key.
+
+        What its stages make is on one account with all such datasets, which must be read in turn then, or on this one.
+        """
+
+    def settle_account(self, account: int) -> None:
+        """Nothing that was made on this account is on its way any more."""
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
-        """All elements of a dataset that is a source of at most so many; None if it is not, and must be opened."""
+        """All elements of a dataset that is a source of at most so many, or one batch of a source.
+
+        None if it is not, and must be opened.
+        """
 
     def dataset_of(self, rows: list[Any]) -> Any:
         """A dataset of elements that lie in memory."""
@@ -137,6 +157,9 @@ class Context(Protocol):
 
     def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
         """The same elements, made ready by a thread before they are asked for."""
+
+    def progress(self, what: str, total: int) -> Progress:
+        """A progress bar for something that takes long; `total` below 0 where it is not known."""
 
     def located(self, error: PenstockError) -> PenstockError:
         """The error with this operator's name and the user's line in front."""
@@ -248,6 +271,15 @@ class Op:
 
     def collating(self) -> Op | None:
         """This operator, stacking what it makes as it makes it; None if it does already, or cannot."""
+        return None
+
+    @property
+    def most_at_once(self) -> int:
+        """How many elements it makes one batch of; 0 if it makes no batches."""
+        return 0
+
+    def only_batch(self, block: Block) -> Block | None:
+        """The one batch it makes of an input that is all in this block; None where that takes a cursor."""
         return None
 
     def needs_random_access(self, spec: Spec) -> bool:

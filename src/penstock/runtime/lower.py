@@ -21,18 +21,19 @@ from ..memory.divide import Division, divide
 from ..memory.ledger import Ledger, Share
 from ..memory.pressure import Pressure, page_cache_bytes
 from ..memory.transit import Transit
-from ..plan.footprint import ElementSize
+from ..plan.footprint import ElementSize, Measured
 from ..plan.node import Node, located
 from ..plan.op import Op
 from ..plan.seeds import seeded_by
 from ..plan.settle import settled
-from ..plan.traits import SOURCE
+from ..plan.traits import COLLATES, SOURCE
 from ..spec import Spec
 from .backends.ahead import AheadCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
 from .channel import Boundary
 from .meter import Meter, MeteredCursor
+from .progress import ProgressBar
 from .settings import Settings
 
 __all__ = ["Stages"]
@@ -47,12 +48,13 @@ class Stages:
         self.spill = settings.make_spill_space()
         self.deterministic = settings.deterministic
         self.optimize = settings.optimize
+        self.shows_progress = settings.progress
         self.make_dataset = make_dataset
         self.pressure = Pressure(ledger.budget_bytes)
         self.pressure.begin()
         self.meters: dict[int, Meter] = {}
         self.shares: dict[int, Share] = {}
-        self._transits: dict[tuple[int, int], Transit] = {}
+        self._transits: dict[tuple[int, int, int], Transit] = {}
         self._keeps_order: set[int] = set()
         self._plan: Node | None = None
         self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
@@ -66,24 +68,31 @@ class Stages:
             share = self.shares.get(id(node))
             if share is None:
                 share = self.shares[id(node)] = self.ledger.share(node.op.name)
-                self.meters[id(node)] = Meter(node.op.describe())
+                self.meters[id(node)] = Meter(node.op.describe(), looks_at_all=self.ledger.frugal)
                 self._nodes.append(node)
             # A node that is read in two places has what both need.
             share.raise_floor(share.floor_bytes + need.floor_bytes)
             share.planned_bytes = share.floor_bytes
         return self.open(plan, epoch, Boundary(None))
 
-    def transit(self, share: Share, depth: int, node: Node) -> Transit:
+    def transit(self, share: Share, depth: int, account: int, node: Node) -> Transit:
         """The account of what a stage makes and gives away.
 
         One for all cursors of the stage, which follow each other: they are opened again for every `repeat`.
         """
-        transit = self._transits.get((id(share), depth))
+        transit = self._transits.get((id(share), account, depth))
         if transit is None:
             each = None if depth else ElementSize.of_spec(node.spec.element)
             transit = Transit(share, None if each is None else each.nbytes)
-            self._transits[id(share), depth] = transit
+            self._transits[id(share), account, depth] = transit
         return transit
+
+    def settle_account(self, share: Share, account: int) -> None:
+        """Nothing that nested stages made on this account is on its way any more."""
+        depth = 1
+        while (transit := self._transits.get((id(share), account, depth))) is not None:
+            transit.close()
+            depth += 1
 
     def look_at_pressure(self) -> None:
         """Lets who can do with less know whether the system is short of memory."""
@@ -96,11 +105,14 @@ class Stages:
         """The smallest budget that works, as far as can be told from what was seen so far."""
         if self._plan is None:
             return None
-        return divide(self._plan, lambda node: self.meters[id(node)].largest_bytes).minimum_bytes
+        return divide(self._plan, self._measured).minimum_bytes
 
-    def largest_bytes(self) -> tuple[int, ...]:
-        """The largest element that each stage of the plan gave so far, sources first."""
-        return () if self._plan is None else tuple(self.meters[id(node)].largest_bytes for node in self._plan.walk())
+    def measured(self) -> tuple[Measured, ...]:
+        """What each stage of the plan gave and held so far, sources first."""
+        return () if self._plan is None else tuple(map(self._measured, self._plan.walk()))
+
+    def _measured(self, node: Node) -> Measured:
+        return Measured(self.meters[id(node)].largest_bytes, self.shares[id(node)].peak_bytes)
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""
@@ -163,9 +175,9 @@ class Stages:
         share = self.shares[id(node)]
         return _Context(self, node, epoch, share, Arena(self.slots, share), self.meters[id(node)], boundary)
 
-    def open_nested(self, node: Node, epoch: int, host: _Context, depth: int) -> Cursor:
+    def open_nested(self, node: Node, epoch: int, host: _Context, depth: int, account: int) -> Cursor:
         """The cursor of a dataset that the host stage works with."""
-        return _cursor_of(_NestedContext(self, node, epoch, host, depth))
+        return _cursor_of(_NestedContext(self, node, epoch, host, depth, account))
 
 
 class _Context:
@@ -189,7 +201,7 @@ class _Context:
 
     @property
     def transit(self) -> Transit:
-        return self.stages.transit(self.share, 0, self.node)
+        return self.stages.transit(self.share, 0, 0, self.node)
 
     @property
     def may_reorder(self) -> bool:
@@ -203,21 +215,28 @@ class _Context:
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
         return self.stages.open_uncounted(self.node.inputs[index], self.epoch, self.boundary, self.arena)
 
-    def open_dataset(self, dataset: Any, *key: int) -> Cursor:
+    def open_dataset(self, dataset: Any, *key: int, account: int = 0) -> Cursor:
         node = dataset.node
         if node.has_any(_is_unsettled):
             node = settled(seeded_by(node, *key))
         if self.stages.optimize is not None and node.inputs:
             node = self.stages.optimize(node)
-        return self.stages.open_nested(node, self.epoch, self, 1)
+        return self.stages.open_nested(node, self.epoch, self, 1, account)
+
+    def settle_account(self, account: int) -> None:
+        self.stages.settle_account(self.share, account)
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
         node = dataset.node
+        batch = None
+        if node.op.traits is COLLATES and node.inputs:
+            batch, node = node.op, node.inputs[0]
+            most = batch.most_at_once
         if node.op.traits is not SOURCE or not 0 < node.spec.cardinality <= most:
             return None
-        context = _NestedContext(self.stages, node, self.epoch, self, 1)
+        context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
         block: Block = node.op.reader(context).read(slice(0, node.spec.cardinality))
-        return block
+        return block if batch is None else batch.only_batch(block)
 
     def dataset_of(self, rows: list[Any]) -> Any:
         return self.stages.make_dataset(Node(FromRows(rows), (), self.node.origin))
@@ -234,6 +253,9 @@ class _Context:
     def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
         boundary = self.boundary if self.detached else Boundary(self.boundary)
         return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary)
+
+    def progress(self, what: str, total: int) -> ProgressBar:
+        return ProgressBar(f"{self.node.op.name}: {what}", None if total < 0 else total, self.stages.shows_progress)
 
     def detach(self) -> None:
         """From here on inputs are pulled by a thread of this stage's own."""
@@ -255,16 +277,17 @@ class _NestedContext(_Context):
     """A context below another stage: it has no meter or share of its own, and keeps the order for the other's sake.
 
     `depth` is how far it stands above the source of its dataset: datasets that are read in turn, one at a time, have
-    an account for each depth in common.
+    an account for each depth in common; those that are read by threads have theirs by number.
     """
 
-    def __init__(self, stages: Stages, node: Node, epoch: int, host: _Context, depth: int) -> None:
+    def __init__(self, stages: Stages, node: Node, epoch: int, host: _Context, depth: int, account: int) -> None:
         super().__init__(stages, node, epoch, host.share, host.arena, host.meter, host.boundary)
         self.depth = depth
+        self.account = account
 
     @property
     def transit(self) -> Transit:
-        return self.stages.transit(self.share, self.depth, self.node)
+        return self.stages.transit(self.share, self.depth, self.account, self.node)
 
     @property
     def may_reorder(self) -> bool:
@@ -272,7 +295,7 @@ class _NestedContext(_Context):
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         epoch = self.epoch if epoch is None else epoch
-        return self.stages.open_nested(self.node.inputs[index], epoch, self, self.depth + 1)
+        return self.stages.open_nested(self.node.inputs[index], epoch, self, self.depth + 1, self.account)
 
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
         return self.input(index), Meter("nested")

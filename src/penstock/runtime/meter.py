@@ -6,6 +6,8 @@ import dataclasses
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
+
 from ..block import Block
 from ..cursor import Cursor, State
 from ..element import Failed, nbytes_of
@@ -30,6 +32,8 @@ class Meter:
     waiting_ns: int = 0
     worker_ns: int = 0
     largest_bytes: int = 0
+    #: Whether the size of every element counts, not only of some.
+    looks_at_all: bool = False
     chosen: dict[str, int | str] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,8 +95,13 @@ class MeteredCursor(Cursor):
                 if nbytes > meter.largest_bytes * block.size:
                     meter.largest_bytes = nbytes // block.size
             else:
-                each = nbytes_of(block.rows()[0])
+                rows = block.rows()
+                each = nbytes_of(rows[0])
                 meter.num_bytes += each * block.size
+                if meter.looks_at_all:
+                    each = max(map(nbytes_of, rows))
+                elif block.size > 1 and type(rows[0]) is np.ndarray:  # nests would take longer than most functions do
+                    each = max([getattr(row, "nbytes", 0) for row in rows])
                 if each > meter.largest_bytes:
                     meter.largest_bytes = each
             if block.has_failures:

@@ -46,9 +46,15 @@ class ProgressBar:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            # Refreshed by us: its own thread would outlive a run that is dropped.
-            console = Console(stderr=True)
-            self._shown = Progress(*columns, console=console, auto_refresh=False, transient=True)
+            # Refreshed by us, as its own thread would outlive a run that is dropped; and the caller's streams stay his.
+            self._shown = Progress(
+                *columns,
+                console=Console(file=sys.stderr),
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._task = self._shown.add_task(self._description, total=self._total)
             self._shown.start()
         self._shown.update(self._task, completed=self._done)

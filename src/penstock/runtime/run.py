@@ -14,6 +14,7 @@ from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
+from ..plan.footprint import Measured
 from ..plan.node import Node
 from ..plan.seeds import drawn_seeds, reseeded
 from ..plan.settle import settled
@@ -62,6 +63,7 @@ class Run:
         division = divide(plan, settings.measured_by_node(plan))
         division.check(settings.budget_bytes)
         self.ledger = Ledger(settings.budget_bytes, settings.pool)
+        self.ledger.frugal = settings.frugal
         self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())
         stages = self._stages = Stages(self.ledger, settings, self._make_dataset)
         try:
@@ -179,9 +181,9 @@ class Run:
         """What each stage did so far: elements, bytes, busy and waiting seconds, and what was chosen for it."""
         return {"epoch": self.epoch, **self._stages.stats()}
 
-    def largest_bytes(self) -> tuple[int, ...]:
-        """The largest element that each stage gave so far, sources first."""
-        return self._stages.largest_bytes()
+    def measured(self) -> tuple[Measured, ...]:
+        """What each stage gave and held so far, sources first."""
+        return self._stages.measured()
 
     def memory(self) -> dict[str, Any]:
         """Where the bytes are: the ledger by stage, what you hold, what is on disk, and what the system says."""

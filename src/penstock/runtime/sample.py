@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+from ..plan.footprint import Measured
 from ..plan.node import Node
 from .run import Run
 from .settings import Settings
@@ -15,9 +17,9 @@ __all__ = ["sizes_in_sample"]
 
 def sizes_in_sample(
     written: Node, settings: Settings, num_elements: int, make_dataset: Callable[[Node], Any]
-) -> tuple[int, ...]:
-    """The largest element that each stage gave while so many were run, sources first."""
-    with Run(written, settings, 0, make_dataset) as run:
+) -> tuple[Measured, ...]:
+    """What each stage gave and held while so many elements were run, sources first."""
+    with Run(written, dataclasses.replace(settings, frugal=True), 0, make_dataset) as run:
         for _ in islice(run, num_elements):
             pass
-        return run.largest_bytes()
+        return run.measured()

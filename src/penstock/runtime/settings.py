@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ..memory.pool import Pool
 from ..memory.spill import SpillSpace
+from ..plan.footprint import Measured
 from ..plan.node import Node
 
 __all__ = ["Settings"]
@@ -23,7 +24,8 @@ class Settings:
         deterministic: Whether parallel stages keep the order of elements.
         make_spill_space: Makes its place on disk.
         progress: Whether it may show progress bars on a terminal.
-        measured: The largest element that each stage of the plan gave in a sample, sources first.
+        measured: What each stage of the plan gave and held in a sample, sources first.
+        frugal: Whether it makes one element at a time where it can: what stages then hold is what they need.
     """
 
     budget_bytes: int
@@ -32,9 +34,10 @@ class Settings:
     deterministic: bool = True
     make_spill_space: Callable[[], SpillSpace] = SpillSpace
     progress: bool = True
-    measured: tuple[int, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    frugal: bool = False
 
-    def measured_by_node(self, plan: Node) -> Callable[[Node], int]:
+    def measured_by_node(self, plan: Node) -> Callable[[Node], Measured]:
         """The same, asked by node."""
-        sizes = {id(node): size for node, size in zip(plan.walk(), self.measured, strict=False)}
-        return lambda node: sizes.get(id(node), 0)
+        found = {id(node): seen for node, seen in zip(plan.walk(), self.measured, strict=False)}
+        return lambda node: found.get(id(node), Measured())

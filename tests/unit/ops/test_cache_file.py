@@ -157,18 +157,25 @@ def damaged(path: Path, how: str) -> None:
     elif how == "foreign":
         data = bytearray(b"text of somebody else's " * 100)
     else:
-        start, stop = {"head": (0, 8), "footer": (len(data) - 60, len(data) - 30), "middle": (300, 420)}[how]
+        half = len(data) // 2
+        parts = {
+            "head": (0, 8),
+            "footer": (len(data) - 60, len(data) - 30),
+            "middle": (300, 420),
+            "one byte": (half, half + 1),
+        }
+        start, stop = parts[how]
         for i in range(start, min(stop, len(data))):
             data[i] ^= 0xFF
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("how", ["cut", "empty", "foreign", "head", "footer"])
+@pytest.mark.parametrize("how", ["cut", "empty", "foreign", "head", "footer", "one byte"])
 def test_a_damaged_file_is_never_served(tmp_path: Path, how: str) -> None:
     path = tmp_path / "file"
     list(ps.Dataset.range(500).cache(path))
     damaged(path, how)
-    with pytest.raises(ps.errors.FormatError, match=rf"cache at .*{path}.*delete the file"):
+    with pytest.raises(ps.errors.FormatError, match=rf"cache at .*{path}.*(delete the file|its checksum)"):
         list(ps.Dataset.range(500).cache(path))
 
 

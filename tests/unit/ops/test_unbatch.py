@@ -79,9 +79,9 @@ def test_errors_in_place() -> None:
 
 def test_rows_are_views_and_only_one_batch_is_held() -> None:
     batches = Dataset.range(5).map(lambda n: np.full((10, 1000), n, np.int8))
-    with batches.unbatch().run(memory=25_000) as run:
+    with batches.unbatch().run(memory=14_000) as run:
         assert [int(row[0]) for row in run] == [n for n in range(5) for _ in range(10)]
-        assert 20_000 <= run.ledger.peak_bytes <= 25_000  # the batch at hand, and the next
+        assert 10_000 <= run.ledger.peak_bytes <= 12_500  # a quarter more: the next may be larger
 
 
 def test_stacked_batches_are_cut_as_one_without_a_copy() -> None:

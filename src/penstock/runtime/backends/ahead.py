@@ -58,6 +58,7 @@ class AheadCursor(Cursor):
         self._ready: deque[Ready] = deque()
         self._pulling: State = _NOT_PULLING
         self._demand = 1
+        self._wanted = False  # by a consumer who waits for it
         self._ended = False
         # Set by the thread, which then leaves the input alone; cleared by the consumer.
         self._inline = False
@@ -74,6 +75,10 @@ class AheadCursor(Cursor):
 
     def _holds(self) -> bool:
         return not self._threads.stopped and (bool(self._ready) or self._given is not None)
+
+    def _may_release(self) -> bool:
+        """Whether memory will come free without this thread: as long as its consumer waits for others, not for it."""
+        return not self._threads.stopped and (not self._wanted or self._boundary.may_release())
 
     def _num_ready(self) -> int:
         return sum(item.size - item.offset for item in self._ready)
@@ -117,7 +122,8 @@ class AheadCursor(Cursor):
         if self._num_ready() >= self._capacity:
             self._was_full = True
             return None
-        return self._admission.try_admit(len(self._ready) + (self._given is not None))
+        # What nobody waits for yet is a luxury even if nothing is there.
+        return self._admission.try_admit(len(self._ready) + (self._given is not None) + (not self._wanted))
 
     def _begin(self, item: Ready) -> None:
         try:
@@ -128,7 +134,7 @@ class AheadCursor(Cursor):
     def _make(self, item: Ready, demand: int) -> None:
         try:
             start = perf_counter_ns()
-            with self._share.waiting_while(self._boundary.may_release):
+            with self._share.waiting_while(self._may_release):
                 item.block = self._input.pull(demand)
                 if item.block is not None:
                     self._measure(item.block.size, min(perf_counter_ns() - start, _CONTENDED_NS))
@@ -162,8 +168,11 @@ class AheadCursor(Cursor):
             start = perf_counter_ns()
             if not self._ready and not self._ended:
                 self._grow()
+                self._wanted = True
+                changed.notify_all()
             while not self._ready and not self._ended:
                 changed.wait()
+            self._wanted = False
             self._meter.waiting_ns += perf_counter_ns() - start
             if not self._ready:
                 return None

@@ -164,7 +164,8 @@ class ParallelCursor(Cursor):
         """The input may be asked again while the function still looks at this block: it is on our account now."""
         self._arena.take_over(block)
         ticket.input_bytes = self._admission.held_bytes(block)
-        ticket.lease.settle(ticket.lease.nbytes + ticket.input_bytes)
+        if ticket.input_bytes > ticket.lease.nbytes:  # what was reserved is for both what goes in and what comes out
+            ticket.lease.settle(ticket.input_bytes)
 
     def _holds(self) -> bool:
         """Whether what is in flight will be taken, and come free, whatever becomes of what is begun now."""
@@ -197,7 +198,7 @@ class ParallelCursor(Cursor):
         result, error, num_lost = None, None, 0
         try:
             with self._share.waiting_while(lambda: self._may_release_before(ticket)):
-                result, num_lost = self._applied(block, ticket.place, _InFlight(ticket.lease))
+                result, num_lost = self._applied(block, ticket.place, _InFlight(ticket.lease, ticket.input_bytes))
                 self._admission.settle(ticket.lease, result, ticket.input_bytes)
         except BaseException as raised:
             result, error = None, raised
@@ -392,9 +393,9 @@ class _InFlight:
 
     __slots__ = ("_lease", "_made")
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, input_bytes: int = 0) -> None:
         self._lease = lease
-        self._made = 0
+        self._made = input_bytes
 
     def add(self, nbytes: int, count: int = 1) -> bool:
         self._made += nbytes

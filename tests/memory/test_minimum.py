@@ -1,0 +1,90 @@
+"""The smallest budget that `explain` names: with it every pipeline gives all it should, with a byte less it is refused."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.element import arrays_in
+from tests.memory.cases import CASES, COUNT, SIZE, Source
+
+ALL = 10_000
+
+
+def comparable(element: Any) -> Any:
+    """The bytes of an element."""
+    arrays = arrays_in(element)
+    return [(array.dtype.str, array.shape, array.tobytes()) for array in arrays] or element
+
+
+def results(dataset: Any, memory: int | None = None) -> tuple[list[Any], int, int]:
+    """All elements, the most that was on the ledger, and what was left on it."""
+    run = dataset.run() if memory is None else dataset.run(memory=memory)
+    found = [comparable(x) for x in run]
+    return found, run.ledger.peak_bytes, run.ledger.charged_bytes
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("case", CASES)
+def test_the_minimum_is_enough_and_no_less_is_accepted(case: str) -> None:
+    expected, _, _ = results(CASES[case](Source()))
+    source = Source()
+    dataset = CASES[case](source)
+    plan = dataset.explain(sample=ALL).to_dict()
+    minimum = plan["minimum_bytes"]
+    assert plan["complete"]
+    found, peak, left = results(dataset, minimum)
+    assert found == expected
+    assert peak <= minimum
+    assert left == 0
+    source.num_read = 0
+    with pytest.raises(ps.errors.BudgetTooSmall, match=f"use memory={minimum:_} or more"):
+        dataset.run(memory=minimum - 1)
+    assert source.num_read == 0
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+
+
+def test_the_minimum_of_a_file(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = np.arange(COUNT * SIZE, dtype=np.float64).reshape(COUNT, SIZE)
+    with h5py.File(tmp_path / "data.h5") as file:
+        dataset = ps.Dataset.from_tensor_slices(file["x"]).shuffle(8, seed=1).batch(3)
+        minimum = dataset.explain().to_dict()["minimum_bytes"]
+        found, peak, left = results(dataset, minimum)
+        assert found == results(dataset)[0]
+        assert peak <= minimum
+        assert left == 0
+        with pytest.raises(ps.errors.BudgetTooSmall):
+            dataset.run(memory=minimum - 1)
+
+
+@pytest.mark.parametrize("case", ["map (known)", "map in 4 threads (known)", "shuffle (known)", "batch"])
+def test_known_sizes_are_refused_without_a_sample(case: str) -> None:
+    source = Source()
+    dataset = CASES[case](source)
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
+    assert minimum >= 8 * SIZE
+    with pytest.raises(ps.errors.BudgetTooSmall):
+        dataset.run(memory=minimum - 1)
+    assert source.num_read == 0
+
+
+@pytest.mark.parametrize("case", ["group_by_window (unknown)", "unique (known)", "flat_map (unknown)", "many (unknown)"])
+def test_needs_that_only_the_data_tell_are_named_when_they_are_met(case: str) -> None:
+    """After a look at two elements the budget may be too small; then each error names a larger one, until it is not."""
+    expected, _, _ = results(CASES[case](Source()))
+    dataset = CASES[case](Source())
+    memory = dataset.explain(sample=2).to_dict()["minimum_bytes"]
+    for _ in range(20):
+        try:
+            assert results(dataset, memory)[0] == expected
+            return
+        except (ps.errors.OverBudget, ps.errors.BudgetTooSmall) as error:
+            named = int(str(error).split("use memory=")[1].split(" ")[0])
+            assert named > memory
+            memory = named
+    raise AssertionError("no end of it")

@@ -1,0 +1,39 @@
+"""The budget as the operating system sees it: 64 MB, whatever the pipeline, for elements of 4 MB."""
+
+import pytest
+from tests.memory.test_real_memory import MB, child
+
+PIPELINES = (
+    "prefetched",
+    "parallel",
+    "interleaved",
+    "interleaved_in_threads",
+    "shuffled",
+    "cached",
+    "padded",
+    "windowed",
+    "all_together",
+)
+
+
+@pytest.mark.parametrize("source", ["generated", "mapped"])
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_process_grows_by_no_more_than_its_budget(pipeline: str, source: str) -> None:
+    found = child(f"{pipeline} {source}", "budget_children.py")
+    assert found["equal"]
+    assert found["ledger_peak"] <= 64 * MB
+    assert found["growth"] <= (64 + 16) * MB
+
+
+def test_a_process_with_a_hard_limit_survives_forty_times_as_much_data() -> None:
+    found = child("survives_a_hard_limit", "budget_children.py")
+    assert found["equal"]
+    assert found["nbytes"] == 4000 * MB
+
+
+def test_memory_does_not_grow_over_fifty_epochs_that_spill_and_end_early() -> None:
+    found = child("soaked", "budget_children.py")
+    sizes = found["sizes"]
+    assert len(sizes) == 50
+    assert found["spilled"] > 100_000
+    assert max(sizes[2:]) - sizes[1] < 2 * MB, [size // 1000 for size in sizes]
