@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, ClassVar
 
-from .errors import BadArgument, BadType, PenstockError
+from .errors import BadArgument, BadType, BudgetTooSmall, OverBudget, PenstockError
 from .memory.limits import available_bytes
 from .memory.pool import Pool
 from .memory.spill import SpillSpace
@@ -411,8 +411,12 @@ class Dataset:
         options = self._options.merged(Options(memory=memory))
         settings = _settings(options, self._measured)
         if sample:
-            run_sampled = _settings(self._options.merged(Options(optimize=options.optimize)))
-            self._measured = sizes_in_sample(self.node, run_sampled, argument("sample", sample, at_least=1), Dataset)
+            number = argument("sample", sample, at_least=1)
+            try:
+                self._measured = sizes_in_sample(self.node, _settings(options), number, Dataset)
+            except (BudgetTooSmall, OverBudget):  # to say how large it must be takes a larger one
+                larger = _settings(dataclasses.replace(options, memory=None))
+                self._measured = sizes_in_sample(self.node, larger, number, Dataset)
             settings = dataclasses.replace(settings, measured=self._measured)
         return explain(self.node, settings, sample)
 

@@ -35,7 +35,7 @@ from .ledger import Share
 __all__ = ["Files", "KeptElements", "Place", "Stretch", "sealed"]
 
 _CHUNK_ROWS = 256
-_CHUNK_BYTES = 128 << 10
+_CHUNK_BYTES = 1 << 20
 _SCALE_BYTES = 128 << 20
 # Elements are stacked if they are no larger than this on average.
 _STACKED_BYTES = 1024
@@ -205,7 +205,8 @@ class KeptElements:
             self._movable.append(chunk)
         else:
             self._move(chunk)
-            self._stopped = self._stopped or chunk.block is not None  # no file can hold it, and it fills what others need
+            # No file can hold it, and it fills what others need.
+            self._stopped = self._stopped or chunk.block is not None
             self._keep_plenty()
         self._tail, self._tail_bytes = [], 0
         self.num_kept -= chunk.size

@@ -133,18 +133,18 @@ class Share:
         return self._ledger.waiting_while(others_may_release)
 
     def has_room(self, nbytes: int) -> bool:
-        """Whether so many bytes could be charged now; asks those who hold without need to let go first."""
+        """Whether so many bytes could be charged now, without anybody's giving up what is of use."""
         # Asked, not tried: bytes charged for a moment would be missed by another thread, and show in the peak.
         if nbytes > self.free_bytes:
-            self._ledger.let_go(nbytes)
+            self._ledger.let_go(nbytes, of_use=False)
         return nbytes <= self.free_bytes
 
     def on_shortage(self, release: Callable[[], None]) -> Callable[[], None]:
-        """Names a function that lets go of what is held without need; returns one that takes it back.
+        """Names a function that gives up what could also lie on disk; returns one that takes it back.
 
         It is called from any thread, when a charge would be refused, and must not wait for a lock.
         """
-        return self._ledger.on_shortage(release)
+        return self._ledger.on_shortage(release, of_use=True)
 
     def raise_floor(self, nbytes: int) -> None:
         """Sets more bytes aside for this share alone, if the slack has them: what it needs to go on at all."""
@@ -201,7 +201,7 @@ class Ledger:
         #: Says how large a budget would have to be, knowing what was seen so far; None where nobody knows better.
         self.advise: Callable[[], int | None] = lambda: None
         self._pool = pool
-        self._releases: dict[int, Callable[[], None]] = {}
+        self._releases: dict[int, tuple[Callable[[], None], bool]] = {}
         self._slack_used = 0
         self._floors = 0
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
@@ -240,29 +240,36 @@ class Ledger:
             self._floors += extra
             self._slack_used -= min(extra, used)
 
-    def on_shortage(self, release: Callable[[], None]) -> Callable[[], None]:
-        """Names a function that lets go of what is held without need; returns one that takes it back."""
+    def on_shortage(self, release: Callable[[], None], of_use: bool = False) -> Callable[[], None]:
+        """Names a function that lets go of what is held; returns one that takes it back.
+
+        `of_use` says that something is lost with it, such as the time to write it to disk and read it back.
+        """
         key = id(release)
         with self._lock:
-            self._releases[key] = release
+            self._releases[key] = release, of_use
         return lambda: self._releases.pop(key, None) and None
 
     def try_charge(self, share: Share, nbytes: int, leave_bytes: int = 0) -> bool:
-        """Puts bytes on a share's account, if there is room; asks those who hold without need to let go first."""
+        """Puts bytes on a share's account, if there is room; asks others to let go first.
+
+        Who leaves something to others can do without: for that one nobody gives up what is of use.
+        """
         if self.charge_free(share, nbytes, leave_bytes):
             return True
-        self.let_go(nbytes - max(0, share.floor_bytes - share.charged_bytes) + leave_bytes)
+        wanted = nbytes - max(0, share.floor_bytes - share.charged_bytes) + leave_bytes
+        self.let_go(wanted, of_use=not leave_bytes)
         return self.charge_free(share, nbytes, leave_bytes)
 
-    def let_go(self, wanted_bytes: int = 0) -> None:
-        """Asks those who hold without need to let go, until so much slack is free."""
+    def let_go(self, wanted_bytes: int = 0, of_use: bool = True) -> None:
+        """Asks those who hold without need to let go, and also (`of_use`) those who could do with less."""
         if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
             return
         self._of_thread.asking = True
         try:
             self.wanted_bytes = wanted_bytes
             with self._lock:
-                releases = list(self._releases.values())
+                releases = [release for release, is_of_use in self._releases.values() if of_use or not is_of_use]
             for release in releases:
                 release()
             if self._pool is not None and self._pool.free_bytes < wanted_bytes:

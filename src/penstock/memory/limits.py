@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,9 @@ def available_bytes(cgroup_root: str = CGROUPS) -> int:
     return min([host, *(group.limit_bytes for group in memory_groups(cgroup_root))])
 
 
+@functools.cache
 def memory_groups(cgroup_root: str = CGROUPS) -> list[Group]:
-    """This process's groups that have a limit: its own and all above it, of cgroup v2 and v1."""
+    """This process's groups that have a limit: its own and all above it, of cgroup v2 and v1; looked up once."""
     groups = []
     for path, limit_file, usage_file, reclaimable in _candidates(Path(cgroup_root)):
         try:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
+
+from ..memory.pressure import resident_bytes
 
 __all__ = ["PeakMemory", "resident_bytes"]
-
-
-def resident_bytes() -> int:
-    """Bytes of memory this process really occupies: anonymous and shared pages, not files in the page cache."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        import psutil
-
-        return int(psutil.Process().memory_info().rss)
-    fields = dict(line.split(":", 1) for line in lines)
-    return sum(int(fields.get(name, "0").split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
 
 
 class PeakMemory:
     """Watches how far the process grows over what it occupied when the watch began.
 
     >>> with PeakMemory() as watch:
-    ...     data = bytearray(8_000_000)
+    ...     data = b"x" * 8_000_000
     >>> watch.growth_bytes >= 7_000_000
     True
     """

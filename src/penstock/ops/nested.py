@@ -138,7 +138,7 @@ class CycleCursor(Cursor):
         return min(_SMALL_BYTES, self._context.share.budget_bytes // 64)
 
     def _few(self, left: int) -> int:
-        """How many elements to take at a time: what is left of a part waits in its slot, which is for small ones only."""
+        """How many elements to take at a time: what is left of a part waits in its slot, and may if it is small."""
         if len(self._slots) == 1 or left * self._each_bytes <= self._small_bytes:
             return left
         return max(1, self._small_bytes // self._each_bytes)

@@ -72,7 +72,10 @@ class Rebatch(Op):
     def footprint(self, sizes: Sizes) -> Footprint | None:
         batch, known = sizes.input, leading_dimension(sizes.specs[0]) or _num_rows(sizes)
         batches = None if batch is None or not known else (max(self.sizes) + 2 * known - 2) // known
-        held = None if batches is None or batch is None else (times(batches, batch) or 0) + batch.slots(batches)
+        if batches is None or batch is None:
+            held = sizes.at_least_as_seen(None)
+        else:
+            held = (times(batches, batch) or 0) + batch.slots(batches)
         return Footprint(held, f"the batches that {max(self.sizes):,} rows span, and those rows", held)
 
     def open(self, context: Context) -> Cursor:

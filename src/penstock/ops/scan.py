@@ -64,7 +64,7 @@ class Scan(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint:
         state, one = nbytes_of(self._initial), times(1, sizes.output)
-        held = None if one is None else 2 * state + one
+        held = sizes.at_least_as_seen(None if one is None else 2 * state + one)
         return Footprint(held, "one state, the next one, and one element on its way", held)
 
     def open(self, context: Context) -> Cursor:

@@ -57,7 +57,8 @@ class _UnbatchCursor(Cursor):
 
     Where batches come stacked, and the spec says that all have `size` rows, as many are pulled as a demand is sure to
     use up, and are cut as one, without a look at each. Between pulls at most one batch has rows left; it is its
-    maker's, who is not asked again before. The position is that of the input before the block at hand, and how many elements came since.
+    maker's, who is not asked again before. The position is that of the input before the block at hand, and how many
+    elements came since.
     """
 
     __slots__ = (

@@ -287,6 +287,8 @@ class Waiting:
         """Writes elements, soonest due first, all or none; returns the numbers of those that can be written at all."""
         when = {number: due for (number, _, _), due in zip(rows, due, strict=True)}
         written: set[int] = set()
+        # What costs nothing to hold, as it is somebody else's, will take memory of its own when it is read back.
+        rows = [(number, row, max(nbytes, nbytes_of(row))) for number, row, nbytes in rows]
         for file, batches in self._files.write(rows, batch_bytes):
             self._alone.update((numbers[0], (file, stored)) for numbers, stored in batches if len(numbers) == 1)
             stacked = [batch for batch in batches if len(batch.numbers) > 1]

@@ -92,7 +92,8 @@ class Sizes:
 
     def at_least_as_seen(self, nbytes: int | None) -> int | None:
         """What an operator needs by its arguments, or held in a sample if that is more."""
-        return nbytes if nbytes is None else max(nbytes, int(self.held_bytes * _MARGIN))
+        seen = int(self.held_bytes * _MARGIN)
+        return seen or None if nbytes is None else max(nbytes, seen)
 
     @property
     def input(self) -> ElementSize | None:

@@ -46,10 +46,11 @@ class Admission:
     """Decides whether another block may be made ahead of demand: only while others keep enough to go on.
 
     The first block runs alone and is measured: what it holds itself, and what the stages below took from the ledger to
-    make it. Later ones reserve the largest seen × 1.25, or the largest element seen × 1.25 for each element they will
-    have if that is more. They are made only if as much as the stages below took is free as well, with room for two of
-    the largest batches, or a quarter of the budget, beyond: working ahead is a luxury, and must not take what a batch
-    needs. A stage with nothing in flight may always make one block, or the run could not go on at all.
+    make it; so is every other one that runs alone, because the first time buffers may have been filled. Later ones
+    reserve the largest seen × 1.25, or the largest element seen × 1.25 for each element they will have if that is more.
+    They are made only if as much as the stages below took is free as well, with room for two of the largest batches, or
+    an eighth of the budget, beyond: working ahead is a luxury, and must not take what a batch needs. A stage with
+    nothing in flight may always make one block, or the run could not go on at all.
     """
 
     def __init__(self, share: Share, arena: Arena) -> None:
@@ -60,15 +61,17 @@ class Admission:
         self._taken_below = 0
         self._free_before = 0
         self._measured = False
+        self._alone = False
 
     def try_admit(self, num_in_flight: int, size: int = 1) -> Lease | None:
         """A lease for the next block, of `size` elements or so, or None if it must wait."""
         wanted = int(max(self._largest, self._largest_each * size) * _GROWTH)
         if not num_in_flight:
             self._free_before = self._share.free_bytes
+            self._alone = True
             # Reserved where it can be: others who begin before this one has settled must see it.
             return self._share.try_acquire(wanted) or self._share.acquire(0)
-        others = max(2 * self._arena.slots.largest_bytes, self._share.budget_bytes // 4)
+        others = max(2 * self._arena.slots.largest_bytes, self._share.budget_bytes // 8)
         if not self._measured or self._share.under_pressure:
             return None
         if not self._share.has_room(wanted + self._taken_below + others):
@@ -83,8 +86,10 @@ class Admission:
         self._arena.take_over(block)
         nbytes = self.held_bytes(block) + also_bytes
         self._largest_each = max(self._largest_each, -(-nbytes // block.size))
-        if not self._measured:
-            self._taken_below = max(0, self._free_before - self._share.free_bytes)
+        if self._alone:
+            self._alone = False
+            taken = max(0, self._free_before - self._share.free_bytes)
+            self._taken_below = min(self._taken_below, taken) if self._measured else taken
         if nbytes > self._largest or not self._measured:
             self._largest, self._measured = max(self._largest, nbytes), True
             # One block must always fit, whatever others make ahead meanwhile.

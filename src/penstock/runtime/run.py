@@ -12,6 +12,7 @@ import numpy as np
 from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
+from ..memory.allocator import return_freed_arrays
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
 from ..plan.footprint import Measured
@@ -62,6 +63,7 @@ class Run:
         self.plan = plan
         division = divide(plan, settings.measured_by_node(plan))
         division.check(settings.budget_bytes)
+        return_freed_arrays(settings.budget_bytes)
         self.ledger = Ledger(settings.budget_bytes, settings.pool)
         self.ledger.frugal = settings.frugal
         self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())

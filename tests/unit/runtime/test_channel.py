@@ -50,7 +50,7 @@ def test_as_much_is_reserved_as_so_many_elements_will_hold() -> None:
 
 def test_what_was_begun_is_seen_before_it_is_settled() -> None:
     """Two begun at once must not both count on the same bytes."""
-    admit, _, ledger = admission(9_000)
+    admit, _, ledger = admission(8_000)
     first = admit.try_admit(0)
     assert first is not None
     admit.settle(first, block(3000))

@@ -1,0 +1,89 @@
+"""Elements larger than anybody could know: the error names a budget, and a run with it goes on where it was."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+D = ps.Dataset
+LARGE_AT = 9
+
+
+def elements() -> Iterator[np.ndarray]:
+    for i in range(15):
+        yield np.full(100_000 if i == LARGE_AT else 1000, float(i))
+
+
+PIPELINES: dict[str, Callable[[], Any]] = {
+    "from_generator": lambda: D.from_generator(elements),
+    "map": lambda: D.range(15).map(lambda i: np.full(100_000 if i == LARGE_AT else 1000, float(i))),
+    "map in threads": lambda: D.from_generator(elements).map(lambda x: x + 1, num_parallel_calls=4),
+    "prefetch": lambda: D.from_generator(elements).prefetch(3),
+    "padded_batch": lambda: D.from_generator(elements).padded_batch(2),
+    "shuffle": lambda: D.from_generator(elements).shuffle(3, seed=1),
+    "cache": lambda: D.from_generator(elements).cache(),
+    "window": lambda: D.from_generator(elements).window(2).flat_map(lambda window: window),
+    "interleave": lambda: D.from_generator(elements).interleave(lambda x: D.from_tensors(x).repeat(2), cycle_length=2),
+}
+
+
+def until_refused(run: Any, found: list[bytes]) -> str:
+    """The elements up to the error, and its text."""
+    try:
+        for x in run:
+            found.append(x.tobytes())
+    except ps.errors.OverBudget as error:
+        return str(error)
+    raise AssertionError("it was not refused")
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_number_that_the_error_names_is_enough_for_the_rest(name: str) -> None:
+    expected = [x.tobytes() for x in PIPELINES[name]()]
+    dataset = PIPELINES[name]()
+    memory = 400_000
+    found: list[bytes] = []
+    run = dataset.run(memory=memory)
+    text = until_refused(run, found)
+    state = run.state_dict()
+    assert 0 < len(found) < len(expected)
+    for _ in range(6):
+        named = int(text.split("use memory=")[1].split(" ")[0])
+        assert named > memory
+        memory = named
+        with dataset.run(memory=memory) as run:
+            try:
+                run.load_state_dict(state)
+                rest = [x.tobytes() for x in run]
+                break
+            except ps.errors.OverBudget as error:  # more than one large thing must be held, and each is met in turn
+                text = str(error)
+    assert found + rest == expected
+    assert run.ledger.charged_bytes == 0
+
+
+def test_one_element_is_told_from_too_many() -> None:
+    with pytest.raises(ps.errors.ElementTooLarge, match=r"asked for 790 kB more .* use memory=\S+ or more"):
+        list(PIPELINES["from_generator"]().run(memory=400_000))
+
+
+@pytest.mark.parametrize("memory, error, text", [
+    ("12 bananas", ps.errors.BadArgument, "cannot read '12 bananas'"),
+    (0, ps.errors.BadArgument, "more than 0 bytes, got 0"),
+    (-1, ps.errors.BadArgument, "more than 0 bytes, got -1"),
+    (1.5, ps.errors.BadArgument, r"a fraction must be in \(0, 1\], got 1.5"),
+    (float("nan"), ps.errors.BadArgument, "a fraction must be in"),
+    (True, ps.errors.BadType, "expected a number or text, got bool"),
+    (10**15, ps.errors.BadArgument, "1000000000000000 is more than the [0-9,]+ bytes that this process may use"),
+])  # fmt: skip
+def test_budgets_that_make_no_sense_are_refused(memory: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=f"memory: .*{text}"):
+        D.range(3).run(memory=memory)
+
+
+def test_a_place_to_spill_to_that_nobody_can_write_to_is_refused() -> None:
+    with pytest.raises(ps.errors.BadArgument, match="spill_dir: /proc/self cannot be written to"):
+        D.range(3).with_options(ps.Options(spill_dir="/proc/self")).run()
