@@ -2,8 +2,8 @@
 
 By itself glibc keeps freed arrays of up to 32 MB for the next time, in every thread: a pipeline that holds 60 MB, by
 its ledger, can make the process grow by 130. Arrays above a threshold are mapped, and go back to the system when they
-are freed; glibc raises that threshold with what it sees, unless it is told one. The price is a page fault for every 4 kB
-of such an array, so the threshold follows the budget: who has gigabytes does not pay it.
+are freed; glibc raises that threshold with what it sees, unless it is told one. The price is a page fault for every
+4 kB of such an array, so the threshold follows the budget: who has gigabytes does not pay it.
 
 Each thread also gets a heap of its own, for which 64 MB or more of addresses are set aside. Under a budget of that
 order, and a limit on addresses, there would be nothing left for elements: then all threads share one heap.
