@@ -54,8 +54,8 @@ def run_demo(num_rows: int, memory: str, num_epochs: int) -> int:
         .shuffle(10_000, seed=1)
         .batch(256)
     )  # fmt: skip
-    console.print(f"\n[bold]dataset.explain(memory={memory!r})[/bold]")
-    console.print(str(dataset.explain(memory=memory)), soft_wrap=True, markup=False)
+    console.print(f"\n[bold]dataset.explain(memory={memory!r}, sample=1)[/bold]")
+    console.print(str(dataset.explain(memory=memory, sample=1)), soft_wrap=True, markup=False)
     console.print()
 
     columns = (

@@ -96,7 +96,8 @@ class Explanation:
         lines.append(f"Smallest budget that works: {about if self.division.complete else 'at least '}{minimum}.")
         if self.division.estimated:
             if self.num_sampled:
-                lines.append(f"≈ was measured on {self.num_sampled} elements, with a quarter added.")
+                count = f"{self.num_sampled} element{'s' if self.num_sampled > 1 else ''}"
+                lines.append(f"≈ was measured on {count}, with a quarter added.")
             else:
                 lines.append("? is not known before it runs; explain(sample=8) runs 8 elements and measures.")
         return lines
