@@ -91,7 +91,10 @@ def test_exception_in_the_loop(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", SPREAD, ids=repr)
-def test_garbage_collection(program: Program) -> None:
+@pytest.mark.parametrize("slow", [False, True])
+def test_garbage_collection(program: Program, slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if slow:  # a machine on which elements are asked for one by one, so that more of them wait in between
+        monkeypatch.setattr("penstock.runtime.run._BLOCK_NS", 0)
     run = on_penstock.build(program).run()
     taken(run, 2)
     ledger = run.ledger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
+import sys
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
@@ -81,8 +81,7 @@ class Run:
         self._demand = 1
         self._over = False
         self._last_position: State = None
-        self._closer = weakref.finalize(self, _close, root, stages)
-        self._closer.atexit = False  # threads are daemons; at exit there is nothing worth waiting for
+        self._closer = _Closer(root, stages)
 
     def _goes_singly(self, traits: Traits) -> bool:
         """Whether elements must be pulled one by one: they may be long in coming, or come in another order again."""
@@ -202,6 +201,13 @@ class Run:
         self._closer()
         self._rows, self._offset = [], 0
 
+    def __del__(self) -> None:
+        # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run, by
+        # the frames of its traceback, and neither would ever be dropped.
+        closer = getattr(self, "_closer", None)
+        if closer is not None and not sys.is_finalizing():  # threads are daemons; there is nothing worth waiting for
+            closer()
+
     def __enter__(self) -> Run:
         return self
 
@@ -209,11 +215,22 @@ class Run:
         self.close()
 
 
-def _close(root: Cursor, stages: Stages) -> None:
-    try:
-        root.close()
-    finally:
-        stages.close()
+class _Closer:
+    """Closes what a run opened, once."""
+
+    __slots__ = ("_root", "_stages")
+
+    def __init__(self, root: Cursor, stages: Stages) -> None:
+        self._root: Cursor | None = root
+        self._stages = stages
+
+    def __call__(self) -> None:
+        root, self._root = self._root, None
+        if root is not None:
+            try:
+                root.close()
+            finally:
+                self._stages.close()
 
 
 def _fingerprint(node: Node) -> list[str]:
