@@ -202,8 +202,8 @@ class Run:
         self._rows, self._offset = [], 0
 
     def __del__(self) -> None:
-        # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run, by
-        # the frames of its traceback, and neither would ever be dropped.
+        # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run,
+        # by the frames of its traceback, and neither would ever be dropped.
         closer = getattr(self, "_closer", None)
         if closer is not None and not sys.is_finalizing():  # threads are daemons; there is nothing worth waiting for
             closer()
