@@ -129,7 +129,7 @@ def test_operators_tell_what_they_hold_and_what_they_save(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(OPERATORS) - INTERNAL))
 def test_operators_document_their_arguments(name: str) -> None:
     op = OPERATORS[name]
-    method = getattr(ps.Dataset, op.name.fget(op.__new__(op)))  # type: ignore[attr-defined]
+    method = getattr(ps.Dataset, op.verb())
     text = inspect.getdoc(method) or ""
     assert [a for a in arguments_of(method) if not re.search(rf"\b{a}\b", text)] == []
 
@@ -139,7 +139,7 @@ def files_that_test(name: str) -> list[str]:
     op = OPERATORS[name]
     folder = file_of(op).parent.name
     own = ROOT / "tests" / "unit" / folder / f"test_{file_of(op).stem}.py"
-    method = op.name.fget(op.__new__(op))  # type: ignore[attr-defined]
+    method = op.verb()
     written = re.compile(rf"\.{method}\(|\b{name}\b")
     programs = [*(ROOT / "tests" / "conformance").rglob("*.py"), *(ROOT / "tests" / "unit" / "optimize").glob("*.py")]
     return [
@@ -303,7 +303,7 @@ def test_every_method_of_tf_data_is_there(tf_dataset: Any) -> None:
 
 def test_no_argument_of_the_optimizers_is_shown_to_users() -> None:
     for name, op in OPERATORS.items():
-        method = op.name.fget(op.__new__(op))  # type: ignore[attr-defined]
+        method = op.verb()
         shown = set(arguments_of(getattr(ps.Dataset, method))) if hasattr(ps.Dataset, method) else set()
         assert not shown & {"elastic", "into_slot", "whole_blocks", "by_number", "drawn", "store"}, name
 
@@ -311,7 +311,7 @@ def test_no_argument_of_the_optimizers_is_shown_to_users() -> None:
 def test_methods_carry_the_documentation_of_their_operators() -> None:
     for name in sorted(set(OPERATORS) - INTERNAL):
         op = OPERATORS[name]
-        method = getattr(ps.Dataset, op.name.fget(op.__new__(op)))  # type: ignore[attr-defined]
+        method = getattr(ps.Dataset, op.verb())
         written_by_hand = method.__code__.co_name == method.__name__
         assert written_by_hand or method.__doc__ == op.__doc__
 

@@ -140,9 +140,8 @@ def concat_blocks(blocks: list[Block], allocate: Allocate) -> Block | None:
     else:
         from_rows = [structure.flatten(row) for row in rows]
         columns = [stack_leaves(leaves, allocate) for leaves in zip(*from_rows, strict=True)]
-    if any(column is None for column in columns):
-        return None
-    return Block.of_columns(structure, columns, len(rows))  # type: ignore[arg-type]
+    stacked = [column for column in columns if column is not None]
+    return Block.of_columns(structure, stacked, len(rows)) if len(stacked) == len(columns) else None
 
 
 def _concat_columns(blocks: list[Block], allocate: Allocate) -> Block | None:

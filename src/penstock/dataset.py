@@ -130,15 +130,11 @@ def _combined(op: Op, datasets: list[Any], origin: Origin) -> Dataset:
 def _told(error: Exception, op: type[Op], origin: Origin) -> Exception:
     """A mistake in an operator's arguments, told with the operator's name and the user's line."""
     if isinstance(error, PenstockError):
-        return located(error, _name_of(op), origin)
+        return located(error, op.verb(), origin)
     if "argument" not in str(error) or type(error) is not TypeError:
         return error
-    text = str(error).replace(f"{op.__name__}.__init__()", f"{_name_of(op)}()")
-    return located(BadType(text), _name_of(op), origin)
-
-
-def _name_of(op: type[Op]) -> str:
-    return str(op.name.fget(op.__new__(op)))  # type: ignore[attr-defined]
+    text = str(error).replace(f"{op.__name__}.__init__()", f"{op.verb()}()")
+    return located(BadType(text), op.verb(), origin)
 
 
 def _documented(wrapper: Any, op: type[Op], signature_of: Any, first: tuple[str, ...]) -> Any:
@@ -148,7 +144,7 @@ def _documented(wrapper: Any, op: type[Op], signature_of: Any, first: tuple[str,
     parameters += [p for p in inspect.signature(signature_of).parameters.values() if p.name not in hidden]
     wrapper.__signature__ = inspect.Signature(parameters, return_annotation="Dataset")
     wrapper.__doc__ = op.__doc__
-    wrapper.__name__ = _name_of(op)
+    wrapper.__name__ = op.verb()
     wrapper.__qualname__ = f"Dataset.{wrapper.__name__}"
     return wrapper
 
@@ -276,7 +272,8 @@ class Dataset:
 
         origin = caller_origin()
         try:
-            return loaded(Load(path, element_spec, compression), reader_func, Dataset, origin)  # type: ignore[no-any-return]
+            dataset: Dataset = loaded(Load(path, element_spec, compression), reader_func, Dataset, origin)
+            return dataset
         except PenstockError as error:
             raise located(error, "load", origin) from None
 

@@ -398,7 +398,7 @@ def _access(kind: type | None, keys: tuple[Any, ...]) -> tuple[Callable[[Any], A
     if kind is None or kind is tuple:
         return (lambda element: element), tuple
     if issubclass(kind, tuple):
-        return (lambda element: element), kind._make  # type: ignore[attr-defined]
+        return (lambda element: element), kind._make  # type: ignore[attr-defined]  # a namedtuple's, which is no type of its own
     if issubclass(kind, Mapping):
         make: Any = functools.partial(kind, None) if issubclass(kind, defaultdict) else kind
         return (lambda element: [element[key] for key in keys]), lambda parts: make(zip(keys, parts, strict=True))

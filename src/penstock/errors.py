@@ -46,6 +46,9 @@ __all__ = [
 class PenstockError(Exception):
     """Root of all errors that penstock itself raises."""
 
+    #: Whether the operator's name and the user's line are in front of the text already.
+    is_located = False
+
 
 class PlanError(PenstockError):
     """The pipeline as written cannot run."""

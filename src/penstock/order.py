@@ -134,7 +134,7 @@ class _DerivedOrder(Order):
         self.inner = inner
 
     @property
-    def random_access(self) -> bool:  # type: ignore[override]
+    def random_access(self) -> bool:  # type: ignore[override]  # a constant for most orders
         return self.inner.random_access
 
     @property
@@ -242,7 +242,7 @@ class RepeatOrder(Order):
         self._period = self._first.length
 
     @property
-    def random_access(self) -> bool:  # type: ignore[override]
+    def random_access(self) -> bool:  # type: ignore[override]  # a constant for most orders
         return self._first.random_access
 
     @property

@@ -122,7 +122,7 @@ def test_too_few_indices_are_refused(start: int, num_rows: int) -> None:
 @pytest.mark.parametrize("index", [np.arange(2, dtype=np.int32), np.arange(4)[::2], np.zeros((2, 1), np.int64), [0, 1]])
 def test_other_indices_are_refused_never_copied(index: object) -> None:
     with pytest.raises(TypeError):
-        gather(table(4, 8), index, 0, np.empty((2, 8), np.uint8))  # type: ignore[arg-type]
+        gather(table(4, 8), index, 0, np.empty((2, 8), np.uint8))  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_other_layouts_are_refused_never_copied() -> None:
@@ -134,7 +134,7 @@ def test_other_layouts_are_refused_never_copied() -> None:
     with pytest.raises(ValueError, match="a first axis, got a scalar"):
         gather(np.array(1), index, 0, out)
     with pytest.raises(TypeError):
-        gather([[1]], index, 0, out)  # type: ignore[arg-type]
+        gather([[1]], index, 0, out)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_an_empty_table_has_no_rows_to_give() -> None:

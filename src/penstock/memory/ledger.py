@@ -70,24 +70,19 @@ class Lease:
 
 
 class Share:
-    """One stage's part of the budget.
-
-    `of_single_things` says that what is charged is one element or one batch at a time: what does not fit is too large,
-    rather than too many.
-    """
+    """One stage's part of the budget."""
 
     __slots__ = (
         "_ledger",
         "charged_bytes",
         "floor_bytes",
         "name",
-        "of_single_things",
         "peak_bytes",
         "planned_bytes",
         "spilled_bytes",
     )
 
-    def __init__(self, ledger: Ledger, name: str, floor_bytes: int, of_single_things: bool = False) -> None:
+    def __init__(self, ledger: Ledger, name: str, floor_bytes: int) -> None:
         self._ledger = ledger
         self.name = name
         self.floor_bytes = floor_bytes
@@ -95,7 +90,6 @@ class Share:
         self.charged_bytes = 0
         self.peak_bytes = 0
         self.spilled_bytes = 0
-        self.of_single_things = of_single_things
 
     @property
     def free_bytes(self) -> int:
@@ -177,7 +171,7 @@ class Share:
         """Puts `nbytes` on the ledger; `OverBudget` where there is no room, `ElementTooLarge` for a single thing."""
         ledger = self._ledger
         if not ledger.try_charge(self, nbytes) and not ledger.wait_and_charge(self, nbytes):
-            raise ledger.refused(self, nbytes, single or self.of_single_things)
+            raise ledger.refused(self, nbytes, single)
 
     def discharge(self, nbytes: int) -> None:
         """Takes `nbytes` off the ledger."""
@@ -201,6 +195,7 @@ class Ledger:
         #: Says how large a budget would have to be, knowing what was seen so far; None where nobody knows better.
         self.advise: Callable[[], int | None] = lambda: None
         self._pool = pool
+        self._taken_from_pool = 0
         self._releases: dict[int, tuple[Callable[[], None], bool]] = {}
         self._slack_used = 0
         self._floors = 0
@@ -212,12 +207,14 @@ class Ledger:
         if pool is not None:
             pool.join(self)
 
-    def share(self, name: str, floor_bytes: int = 0, of_single_things: bool = False) -> Share:
+    def share(self, name: str, floor_bytes: int = 0) -> Share:
         """A new stage's share; its floor is set aside from now on."""
+        if self._pool is not None and self._pool.free_bytes < floor_bytes:
+            self._pool.ask_others(self, floor_bytes)
         with self._lock:
             if self._floors + floor_bytes > self.budget_bytes or not self._take_from_pool(floor_bytes):
                 raise BudgetTooSmall(self._too_small(name, floor_bytes))
-            share = Share(self, name, floor_bytes, of_single_things)
+            share = Share(self, name, floor_bytes)
             self._floors += floor_bytes
             self.shares.append(share)
             return share
@@ -300,12 +297,18 @@ class Ledger:
             self.charged_bytes -= nbytes
             if self._pool is not None and over:
                 self._pool.give_back(over)
+                self._taken_from_pool -= over
             if self._num_waiting:
                 self._freed.notify_all()
             assert share.charged_bytes >= 0, f"{share.name} gave back more than it held"
 
     def _take_from_pool(self, nbytes: int) -> bool:
-        return self._pool is None or not nbytes or self._pool.try_take(nbytes)
+        if self._pool is None or not nbytes:
+            return True
+        if not self._pool.try_take(nbytes):
+            return False
+        self._taken_from_pool += nbytes
+        return True
 
     # Waiting.
 
@@ -355,21 +358,24 @@ class Ledger:
         rows = [(s.name, s.floor_bytes) for s in self.shares if s.floor_bytes] + [(name, floor_bytes)]
         table = "\n".join(f"  {stage:<40} {format_bytes(need):>10}" for stage, need in rows)
         total = self._floors + floor_bytes
-        others = "" if self._pool is None else self._pool.held_by_others(self)
+        others = "" if self._pool is None else self._pool.taken_by_others(self._taken_from_pool)
         return (
             f"the stages need {format_bytes(total)} and the budget is {format_bytes(self.budget_bytes)}{others}:\n"
             f"{table}\nuse memory={total:_} or more"
         )
 
     def close(self) -> None:
-        """Gives the floors back: the run is over."""
+        """The run is over: gives the floors back, and to the pool all that was taken from it.
+
+        What is released after this, by somebody who was late, is on nobody's account but this one's.
+        """
         with self._lock:
             for share in self.shares:
                 over_before = share.slack_used_bytes
                 self._floors -= share.floor_bytes
-                freed, share.floor_bytes = share.floor_bytes, 0
+                share.floor_bytes = 0
                 self._slack_used += share.slack_used_bytes - over_before
-                if self._pool is not None:
-                    self._pool.give_back(freed - (share.slack_used_bytes - over_before))
             if self._pool is not None:
+                self._pool.give_back(self._taken_from_pool)
                 self._pool.leave(self)
+                self._pool, self._taken_from_pool = None, 0

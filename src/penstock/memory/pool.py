@@ -60,8 +60,7 @@ class Pool:
             if other is not member:
                 other.let_go(wanted_bytes)
 
-    def held_by_others(self, member: _Member) -> str:
-        """A remark on what other open runs hold, where there are any."""
-        others = sum(other.charged_bytes for other in list(self._members) if other is not member)
-        count = sum(other is not member for other in list(self._members))
-        return f", of which {count} other open runs hold {others:,} bytes" if count else ""
+    def taken_by_others(self, own_bytes: int) -> str:
+        """A remark on what other open runs have taken, where there are any; `own_bytes` is what the asker has."""
+        others = self.taken_bytes - own_bytes
+        return f", of which other open runs have taken {others:,} bytes" if others else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from typing import Any
+from typing import Any, Literal
 
 from ..memory.divide import Division, Need, divide
 from ..memory.ledger import format_bytes
@@ -17,6 +17,7 @@ from ..runtime.settings import Settings
 __all__ = ["Explanation", "explain"]
 
 _HEADINGS = ("stage", "holds", "at least", "because")
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right", "right", "left")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,8 +137,8 @@ class Explanation:
         from rich.text import Text
 
         table = Table(title=self._title, title_justify="left")
-        for heading, justify in zip(_HEADINGS, ("left", "right", "right", "left"), strict=True):
-            table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        for heading, side in zip(_HEADINGS, _SIDES, strict=True):
+            table.add_column(heading, justify=side)
         for row in self._rows():
             table.add_row(*map(Text, row))
         rewrites = "\n".join(f"  {line}" for line in self._rewrites())
@@ -147,10 +148,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        cells = ("left", "right", "right", "left")
-
         def line(tag: str, row: tuple[str, ...]) -> str:
-            styled = zip(row, cells, strict=True)
+            styled = zip(row, _SIDES, strict=True)
             return "".join(f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>' for text, side in styled)
 
         body = "".join(f"<tr>{line('td', row)}</tr>" for row in self._rows())

@@ -386,9 +386,10 @@ def joined(parts: list[Block], allocate: Allocate) -> Block:
         return unnumbered(parts[0])
     if _are_alike(parts):
         by_leaf = zip(*[part.columns or () for part in parts], strict=True)
-        columns = [_stacked_column(leaves, allocate) for leaves in by_leaf]
-        if all(column is not None for column in columns):
-            return Block.of_columns(parts[0].structure, columns, len(columns[0]))  # type: ignore[arg-type]
+        stacked = [_stacked_column(leaves, allocate) for leaves in by_leaf]
+        columns = [column for column in stacked if column is not None]
+        if len(columns) == len(stacked):
+            return Block.of_columns(parts[0].structure, columns, len(columns[0]))
     return Block.of_rows([row for part in parts for row in part.rows()])
 
 
@@ -417,9 +418,10 @@ def _interleaved(parts: list[Block], block_length: int, allocate: Allocate) -> B
     """Parts of equal size as one block: `block_length` elements of each in turn."""
     if _are_alike(parts):
         by_leaf = zip(*[part.columns or () for part in parts], strict=True)
-        columns = [_interleaved_column(leaves, block_length, allocate) for leaves in by_leaf]
-        if all(column is not None for column in columns):
-            return Block.of_columns(parts[0].structure, columns, len(parts) * parts[0].size)  # type: ignore[arg-type]
+        woven = [_interleaved_column(leaves, block_length, allocate) for leaves in by_leaf]
+        columns = [column for column in woven if column is not None]
+        if len(columns) == len(woven):
+            return Block.of_columns(parts[0].structure, columns, len(parts) * parts[0].size)
     by_part = [part.rows() for part in parts]
     starts = range(0, parts[0].size, block_length)
     rows = [row for start in starts for part in by_part for row in part[start : start + block_length]]

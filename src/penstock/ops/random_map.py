@@ -117,7 +117,7 @@ class _Generators:
         if getrefcount(own.generator) != own.references or getrefcount(own.bits) != own.bits_references:
             own = self._local.own = _Own(self._key)
         own.counter[2] = place
-        own.bits.state = own.state  # type: ignore[assignment]
+        own.bits.state = own.state  # type: ignore[assignment]  # its stub names a dict of other fields
         own.seeds.place = place
         own.seeds.num_spawned = 0
         return own.generator

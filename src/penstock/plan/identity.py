@@ -35,7 +35,7 @@ def _operator(op: Op) -> str:
     hidden = (*op.internal, *op.tuning)
     functions = [
         value
-        for field in dataclasses.fields(op)  # type: ignore[arg-type]
+        for field in dataclasses.fields(op)
         if field.name not in hidden and callable(value := getattr(op, field.name))
     ]
     if not functions:

@@ -50,9 +50,9 @@ def caller_origin() -> Origin:
 
 def located(error: PenstockError, name: str, origin: Origin) -> PenstockError:
     """The error with operator and line in front of its text, once."""
-    if not getattr(error, "_located", False):
+    if not error.is_located:
         error.args = (f"{name} at {origin}: {error.args[0] if error.args else ''}", *error.args[1:])
-        error._located = True  # type: ignore[attr-defined]
+        error.is_located = True
     return error
 
 

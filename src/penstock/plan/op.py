@@ -168,6 +168,7 @@ class Context(Protocol):
         """A user's exception with a note that names this operator, the element and the user's line."""
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Op:
     """Base of all operators."""
 
@@ -178,10 +179,14 @@ class Op:
     #: Whether only a run can tell what comes out, whatever goes in: it is what a user's function returns.
     spec_is_hidden: ClassVar[bool] = False
 
+    @classmethod
+    def verb(cls) -> str:
+        """The operator's name as users write it: `group_by_window` for `GroupByWindow`."""
+        return _verb(cls.__name__)
+
     @property
     def name(self) -> str:
-        """The operator's name as users write it."""
-        return _verb(type(self).__name__)
+        return self.verb()
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         """What comes out, given what goes in. Raises where the inputs do not fit."""
@@ -302,7 +307,7 @@ class Op:
 
     def _text(self, hidden: tuple[str, ...]) -> str:
         shown: list[str] = []
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.repr and field.name not in hidden and not (value is field.default and shown):
                 tuned = value == AUTOTUNE and field.name in ("num_parallel_calls", "buffer_size", "cycle_length")

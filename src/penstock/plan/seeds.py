@@ -12,14 +12,18 @@ from .op import Op
 __all__ = ["drawn_seeds", "reseeded", "seeded_by"]
 
 
+# The field of operators that draw a seed when they are made, used where the user gives none.
+_DRAWN = "drawn"
+
+
 def _is_unseeded(op: Op) -> bool:
-    return hasattr(op, "drawn") and getattr(op, "seed", None) is None
+    return hasattr(op, _DRAWN) and getattr(op, "seed", None) is None
 
 
 def drawn_seeds(node: Node) -> list[int]:
     """The seeds that were drawn for operators which the user gave none, in the order of the plan."""
     ops = [op for child in node.walk() for op in (*child.op.absorbed, child.op)]
-    return [op.drawn for op in ops if _is_unseeded(op)]  # type: ignore[attr-defined]
+    return [getattr(op, _DRAWN) for op in ops if _is_unseeded(op)]
 
 
 def reseeded(node: Node, seeds: list[int]) -> Node:
@@ -30,7 +34,7 @@ def reseeded(node: Node, seeds: list[int]) -> Node:
     left = iter(seeds)
 
     def seed(node: Node) -> Node:
-        return node.with_op(dataclasses.replace(node.op, drawn=next(left))) if _is_unseeded(node.op) else node  # type: ignore[type-var]
+        return node.with_op(dataclasses.replace(node.op, **{_DRAWN: next(left)})) if _is_unseeded(node.op) else node
 
     return node.transform(seed)
 

@@ -63,16 +63,15 @@ class Stages:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
         self._keeps_order = _nodes_that_keep_order(plan, keep=False)
+        floors: dict[int, int] = {}
+        for need in division.needs:  # a node that is read in two places has what both need
+            floors[id(need.node)] = floors.get(id(need.node), 0) + need.floor_bytes
         for need in reversed(division.needs):
             node = need.node
-            share = self.shares.get(id(node))
-            if share is None:
-                share = self.shares[id(node)] = self.ledger.share(node.op.name)
+            if id(node) not in self.shares:
+                self.shares[id(node)] = self.ledger.share(node.op.name, floors[id(node)])
                 self.meters[id(node)] = Meter(node.op.describe(), looks_at_all=self.ledger.frugal)
                 self._nodes.append(node)
-            # A node that is read in two places has what both need.
-            share.raise_floor(share.floor_bytes + need.floor_bytes)
-            share.planned_bytes = share.floor_bytes
         return self.open(plan, epoch, Boundary(None))
 
     def transit(self, share: Share, depth: int, account: int, node: Node) -> Transit:

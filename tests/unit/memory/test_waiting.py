@@ -59,8 +59,6 @@ def test_one_thing_that_does_not_fit_is_too_large() -> None:
     ledger = Ledger(100)
     with pytest.raises(ElementTooLarge, match="memory=150 or more"):
         ledger.share("a").charge(150, single=True)
-    with pytest.raises(ElementTooLarge):
-        ledger.share("slots", of_single_things=True).charge(150)
     with pytest.raises(OverBudget) as refused:
         ledger.share("window").charge(150)
     assert type(refused.value) is OverBudget

@@ -69,9 +69,12 @@ class InlineCursor(UnaryCursor):
 
     def _keep_rest(self, block: Block, result: Block, before: State) -> Block:
         if self._tells_failures:
-            # Positions would have to say what the input has heard of: rather all of it now.
-            more = self._function(block[result.size :], self._place + result.size)
-            return Block.of_rows([*result.rows(), *more.rows()], block.positions)
+            # Positions would have to say what the input has heard of: rather all of it now, if the budget has it.
+            rows = list(result.rows())
+            while len(rows) < block.size:
+                rest, place = block[len(rows) :], self._place + len(rows)
+                rows += call_with_room(self._function, rest, place, self._transit).rows()
+            return Block.of_rows(rows, block.positions)
         self._rest, self._before, self._taken = block[result.size :], before, result.size
         return result
 

@@ -365,19 +365,23 @@ class ParallelCursor(Cursor):
     def _redo(self, before: State, place: int, size: int, offset: int, untold: int) -> None:
         """Makes a piece again that was begun but not delivered; `untold`: the input has not heard of its failures."""
         input = self._open_input()
-        input.restore(before)
-        place, left = place + input.skip(offset), size - offset
-        while left:
-            ticket = Ready(input.state(), place, self._share.acquire(0))
-            block = input.pull(left)
-            if block is None:
-                raise StateError(f"the input ends {left} elements before the saved position")
-            ticket.size, ticket.block, ticket.num_lost = block.size, self._function(block, place), 0
-            if untold:
-                self.lost(self._failures_in(ticket.block, block))
-            self._tickets.append(ticket)
-            place, left = place + block.size, left - block.size
-        input.close()
+        try:
+            input.restore(before)
+            place, left = place + input.skip(offset), size - offset
+            while left:
+                ticket = Ready(input.state(), place, self._share.acquire(0))
+                block = input.pull(left)
+                if block is None:
+                    raise StateError(f"the input ends {left} elements before the saved position")
+                self._tickets.append(ticket)
+                ticket.size, ticket.num_lost = block.size, 0
+                ticket.block = call_with_room(self._function, block, place, _InFlight(ticket.lease))
+                self._admission.settle(ticket.lease, ticket.block)
+                if untold:
+                    self.lost(self._failures_in(ticket.block, block))
+                place, left = place + block.size, left - block.size
+        finally:
+            input.close()
 
     def close(self) -> None:
         self._threads.stop()
