@@ -148,6 +148,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
+
         def line(tag: str, row: tuple[str, ...]) -> str:
             styled = zip(row, _SIDES, strict=True)
             return "".join(f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>' for text, side in styled)
