@@ -7,11 +7,13 @@ The contract:
 3. A stage takes a Lease before bytes exist, settles it when their true size is known, and releases it when they leave.
 4. Who can do without asks with `try_acquire`, which never waits, and leaves a tenth of the budget (the headroom) to
    those who cannot: to results that turn out larger than was reserved for them.
-5. Who cannot do without asks with `charge` or `acquire`. When there is no room, all that hold more than they need are
+5. A stage that makes several things at a time holds only the first in turn on its floor, and the others on the slack
+   alone (*ahead*). So the one that its consumer waits for can always grow to what the floor is meant for.
+6. Who cannot do without asks with `charge` or `acquire`. When there is no room, all that hold more than they need are
    asked to let go. A thread that works ahead then waits until its consumer has taken something (`waiting_while`); for
    all others the answer is `OverBudget`, or `ElementTooLarge` for one thing that does not fit. So nobody waits for what
    only he himself could release.
-6. `charged_bytes <= budget_bytes` at every moment.
+7. `charged_bytes <= budget_bytes` at every moment.
 
 Not on the ledger: the user's own arrays, the interpreter, temporaries of a user's function, and batches that were
 handed to the caller.
@@ -46,27 +48,31 @@ def format_bytes(nbytes: float) -> str:
 
 
 class Lease:
-    """Some bytes that a stage may hold."""
+    """Some bytes that a stage may hold; on the slack alone while they are `ahead` of others of the same stage."""
 
-    __slots__ = ("_share", "nbytes")
+    __slots__ = ("_share", "ahead", "nbytes")
 
-    def __init__(self, share: Share, nbytes: int) -> None:
+    def __init__(self, share: Share, nbytes: int, ahead: bool = False) -> None:
         self._share = share
         self.nbytes = nbytes
+        self.ahead = ahead
 
     def settle(self, nbytes: int, single: bool = False) -> None:
         """Corrects the size to what the bytes turned out to be; more than was reserved may be refused."""
         if nbytes > self.nbytes:
-            self._share.charge(nbytes - self.nbytes, single)
+            self._share.charge(nbytes - self.nbytes, single, self)
         elif nbytes < self.nbytes:
-            self._share.discharge(self.nbytes - nbytes)
-        self.nbytes = nbytes
+            self._share.discharge(self.nbytes - nbytes, self)
 
     def release(self) -> None:
         """Gives the bytes back; a second call does nothing."""
-        nbytes, self.nbytes = self.nbytes, 0
-        if nbytes:
-            self._share.discharge(nbytes)
+        if self.nbytes:
+            self._share.discharge(self.nbytes, self)
+
+    def come_first(self) -> None:
+        """It is this one's turn: from now on it may use the floor."""
+        if self.ahead:
+            self._share.come_first(self)
 
 
 class Share:
@@ -74,6 +80,7 @@ class Share:
 
     __slots__ = (
         "_ledger",
+        "ahead_bytes",
         "charged_bytes",
         "floor_bytes",
         "name",
@@ -88,13 +95,14 @@ class Share:
         self.floor_bytes = floor_bytes
         self.planned_bytes = floor_bytes  # the floor as it was when the run began
         self.charged_bytes = 0
+        self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0
         self.spilled_bytes = 0
 
     @property
     def free_bytes(self) -> int:
         """What is left to it: of its floor, and of the slack."""
-        return max(0, self.floor_bytes - self.charged_bytes) + self._ledger.slack_bytes
+        return max(0, self.floor_bytes + self.ahead_bytes - self.charged_bytes) + self._ledger.slack_bytes
 
     @property
     def spare_bytes(self) -> int:
@@ -105,7 +113,7 @@ class Share:
     @property
     def slack_used_bytes(self) -> int:
         """What it holds beyond its floor."""
-        return max(0, self.charged_bytes - self.floor_bytes)
+        return max(self.ahead_bytes, self.charged_bytes - self.floor_bytes)
 
     @property
     def budget_bytes(self) -> int:
@@ -126,12 +134,15 @@ class Share:
         """Within it this thread waits for room, as long as somebody is sure to release some without its help."""
         return self._ledger.waiting_while(others_may_release)
 
-    def has_room(self, nbytes: int) -> bool:
+    def has_room(self, nbytes: int, ahead: bool = False) -> bool:
         """Whether so many bytes could be charged now, without anybody's giving up what is of use."""
         # Asked, not tried: bytes charged for a moment would be missed by another thread, and show in the peak.
-        if nbytes > self.free_bytes:
+        if nbytes > self._free_bytes(ahead):
             self._ledger.let_go(nbytes, of_use=False)
-        return nbytes <= self.free_bytes
+        return nbytes <= self._free_bytes(ahead)
+
+    def _free_bytes(self, ahead: bool) -> int:
+        return self._ledger.slack_bytes if ahead else self.free_bytes
 
     def on_shortage(self, release: Callable[[], None]) -> Callable[[], None]:
         """Names a function that gives up what could also lie on disk; returns one that takes it back.
@@ -150,13 +161,14 @@ class Share:
             self.charge(nbytes)
         return Lease(self, nbytes)
 
-    def try_acquire(self, nbytes: int) -> Lease | None:
-        """A lease of `nbytes`, or None where the budget has no room to spare."""
-        return Lease(self, nbytes) if self.try_charge(nbytes) else None
+    def try_acquire(self, nbytes: int, ahead: bool = False) -> Lease | None:
+        """A lease of `nbytes`, or None where the budget has no room to spare; `ahead` of other leases or not."""
+        lease = Lease(self, 0, ahead)
+        return lease if self.try_charge(nbytes, lease) else None
 
-    def try_charge(self, nbytes: int) -> bool:
+    def try_charge(self, nbytes: int, lease: Lease | None = None) -> bool:
         """Puts `nbytes` on the ledger if there is room to spare, which leaves the headroom to others."""
-        return self._ledger.try_charge(self, nbytes, leave_bytes=self._ledger.headroom_bytes)
+        return self._ledger.try_charge(self, nbytes, self._ledger.headroom_bytes, lease)
 
     def charge_free(self, nbytes: int, leave_bytes: int = 0) -> bool:
         """Puts `nbytes` on the ledger if they are free as it is; asks nobody to let go, so it is safe under a lock."""
@@ -167,15 +179,19 @@ class Share:
         """What is missing for what somebody asked for last: how much a function named by `on_shortage` should free."""
         return max(0, self._ledger.wanted_bytes - self._ledger.slack_bytes)
 
-    def charge(self, nbytes: int, single: bool = False) -> None:
+    def charge(self, nbytes: int, single: bool = False, lease: Lease | None = None) -> None:
         """Puts `nbytes` on the ledger; `OverBudget` where there is no room, `ElementTooLarge` for a single thing."""
         ledger = self._ledger
-        if not ledger.try_charge(self, nbytes) and not ledger.wait_and_charge(self, nbytes):
+        if not ledger.try_charge(self, nbytes, 0, lease) and not ledger.wait_and_charge(self, nbytes, lease):
             raise ledger.refused(self, nbytes, single)
 
-    def discharge(self, nbytes: int) -> None:
+    def discharge(self, nbytes: int, lease: Lease | None = None) -> None:
         """Takes `nbytes` off the ledger."""
-        self._ledger.discharge(self, nbytes)
+        self._ledger.discharge(self, nbytes, lease)
+
+    def come_first(self, lease: Lease) -> None:
+        """Moves what a lease holds ahead of others to the floor, as far as there is room on it."""
+        self._ledger.come_first(self, lease)
 
 
 class Ledger:
@@ -229,7 +245,7 @@ class Ledger:
         """Moves bytes from the slack to a share's floor, as many as there are up to `nbytes` in all."""
         with self._lock:
             extra = nbytes - share.floor_bytes
-            used = share.slack_used_bytes
+            used = share.slack_used_bytes - share.ahead_bytes
             extra = min(extra, self.slack_bytes + used)
             if extra <= 0 or not self._take_from_pool(extra - min(extra, used)):
                 return
@@ -247,16 +263,16 @@ class Ledger:
             self._releases[key] = release, of_use
         return lambda: self._releases.pop(key, None) and None
 
-    def try_charge(self, share: Share, nbytes: int, leave_bytes: int = 0) -> bool:
+    def try_charge(self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None) -> bool:
         """Puts bytes on a share's account, if there is room; asks others to let go first.
 
         Who leaves something to others can do without: for that one nobody gives up what is of use.
         """
-        if self.charge_free(share, nbytes, leave_bytes):
+        if self.charge_free(share, nbytes, leave_bytes, lease):
             return True
-        wanted = nbytes - max(0, share.floor_bytes - share.charged_bytes) + leave_bytes
-        self.let_go(wanted, of_use=not leave_bytes)
-        return self.charge_free(share, nbytes, leave_bytes)
+        on_floor = 0 if lease is not None and lease.ahead else share.free_bytes - self.slack_bytes
+        self.let_go(nbytes - on_floor + leave_bytes, of_use=not leave_bytes)
+        return self.charge_free(share, nbytes, leave_bytes, lease)
 
     def let_go(self, wanted_bytes: int = 0, of_use: bool = True) -> None:
         """Asks those who hold without need to let go, and also (`of_use`) those who could do with less."""
@@ -274,33 +290,52 @@ class Ledger:
         finally:
             self._of_thread.asking = False
 
-    def charge_free(self, share: Share, nbytes: int, leave_bytes: int = 0) -> bool:
+    def charge_free(self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None) -> bool:
         """Puts bytes on a share's account, if they are free as it is."""
         with self._lock:
-            over = max(0, share.charged_bytes + nbytes - share.floor_bytes) - share.slack_used_bytes
+            ahead = nbytes if lease is not None and lease.ahead else 0
+            charged = share.charged_bytes + nbytes
+            over = max(share.ahead_bytes + ahead, charged - share.floor_bytes) - share.slack_used_bytes
             if over and (over + leave_bytes > self.slack_bytes or not self._take_from_pool(over)):
                 return False
             self._slack_used += over
-            share.charged_bytes += nbytes
+            share.ahead_bytes += ahead
+            share.charged_bytes = charged
+            if lease is not None:
+                lease.nbytes += nbytes
             share.peak_bytes = max(share.peak_bytes, share.charged_bytes)
             self.charged_bytes += nbytes
             self.peak_bytes = max(self.peak_bytes, self.charged_bytes)
             assert self.charged_bytes <= self.budget_bytes
             return True
 
-    def discharge(self, share: Share, nbytes: int) -> None:
+    def discharge(self, share: Share, nbytes: int, lease: Lease | None = None) -> None:
         with self._lock:
             over_before = share.slack_used_bytes
             share.charged_bytes -= nbytes
-            over = over_before - share.slack_used_bytes
-            self._slack_used -= over
             self.charged_bytes -= nbytes
-            if self._pool is not None and over:
-                self._pool.give_back(over)
-                self._taken_from_pool -= over
-            if self._num_waiting:
-                self._freed.notify_all()
+            if lease is not None:
+                lease.nbytes -= nbytes
+                if lease.ahead:
+                    share.ahead_bytes -= nbytes
+            self._give_back(over_before - share.slack_used_bytes)
             assert share.charged_bytes >= 0, f"{share.name} gave back more than it held"
+
+    def come_first(self, share: Share, lease: Lease) -> None:
+        with self._lock:
+            over_before = share.slack_used_bytes
+            share.ahead_bytes -= lease.nbytes
+            lease.ahead = False
+            self._give_back(over_before - share.slack_used_bytes)
+
+    def _give_back(self, slack_bytes: int) -> None:
+        """What a share had of the slack is free again; who waits for room looks again."""
+        self._slack_used -= slack_bytes
+        if self._pool is not None and slack_bytes:
+            self._pool.give_back(slack_bytes)
+            self._taken_from_pool -= slack_bytes
+        if self._num_waiting:
+            self._freed.notify_all()
 
     def _take_from_pool(self, nbytes: int) -> bool:
         if self._pool is None or not nbytes:
@@ -322,7 +357,7 @@ class Ledger:
         finally:
             self._of_thread.while_ = outer
 
-    def wait_and_charge(self, share: Share, nbytes: int) -> bool:
+    def wait_and_charge(self, share: Share, nbytes: int, lease: Lease | None = None) -> bool:
         """Charges as soon as there is room, if this thread may wait for it."""
         others_may_release = getattr(self._of_thread, "while_", None)
         if others_may_release is None:
@@ -334,9 +369,9 @@ class Ledger:
                     self._freed.wait(_LOOK_AGAIN_S)
                 finally:
                     self._num_waiting -= 1
-            if self.try_charge(share, nbytes):
+            if self.try_charge(share, nbytes, 0, lease):
                 return True
-        return self.try_charge(share, nbytes)
+        return self.try_charge(share, nbytes, 0, lease)
 
     # Refusing.
 

@@ -74,9 +74,9 @@ class Admission:
         others = max(2 * self._arena.slots.largest_bytes, self._share.budget_bytes // 8)
         if not self._measured or self._share.under_pressure:
             return None
-        if not self._share.has_room(wanted + self._taken_below + others):
+        if not self._share.has_room(wanted + self._taken_below + others, ahead=True):
             return None
-        return self._share.try_acquire(wanted)
+        return self._share.try_acquire(wanted, ahead=True)
 
     def settle(self, lease: Lease, block: Block, also_bytes: int = 0) -> None:
         """Corrects the lease to what the block holds; slots, which are on the ledger already, move to this account.

@@ -41,24 +41,30 @@ class Accounts(RuleBasedStateMachine):
         if not self.shares:
             self.shares.append(self.ledger.share("last", 0))
         self.held = {share.name: 0 for share in self.shares}
+        self.ahead = {share.name: 0 for share in self.shares}
         self.sizes: dict[int, int] = {}
 
-    def room(self, share: Share) -> int:
+    def own(self, share: Share) -> int:
+        """What is left of its floor: what is held ahead of others does not lie on it."""
+        return max(0, share.floor_bytes - self.held[share.name] + self.ahead[share.name])
+
+    def room(self, share: Share, ahead: bool = False) -> int:
         """What the contract promises: its own floor, and what all floors leave and nobody uses."""
-        over = sum(max(0, self.held[s.name] - s.floor_bytes) for s in self.shares)
+        over = sum(max(self.ahead[s.name], self.held[s.name] - s.floor_bytes) for s in self.shares)
         slack = self.ledger.budget_bytes - sum(s.floor_bytes for s in self.shares) - over
-        return slack + max(0, share.floor_bytes - self.held[share.name])
+        return slack if ahead else slack + self.own(share)
 
     def grew(self, lease: Lease, share: Share, nbytes: int) -> None:
         self.held[share.name] += nbytes
+        if lease.ahead:
+            self.ahead[share.name] += nbytes
         self.sizes[id(lease)] = lease.nbytes
 
     @rule(target=leases, which=st.integers(0, 3), nbytes=SIZES, waits=st.booleans())
     def acquire(self, which: int, nbytes: int, waits: bool) -> Any:
         share = self.shares[which % len(self.shares)]
-        own = max(0, share.floor_bytes - self.held[share.name])
         # Who can do without leaves a tenth of the budget to those who cannot; its own floor is its own.
-        spared = 0 if waits or nbytes <= own else self.ledger.budget_bytes // 10
+        spared = 0 if waits or nbytes <= self.own(share) else self.ledger.budget_bytes // 10
         fits = nbytes + spared <= self.room(share)
         if waits and not fits:
             with pytest.raises(OverBudget):
@@ -71,6 +77,24 @@ class Accounts(RuleBasedStateMachine):
         self.grew(lease, share, nbytes)
         return (lease, share)
 
+    @rule(target=leases, which=st.integers(0, 3), nbytes=SIZES)
+    def acquire_ahead(self, which: int, nbytes: int) -> Any:
+        share = self.shares[which % len(self.shares)]
+        lease = share.try_acquire(nbytes, ahead=True)
+        assert (lease is not None) == (not nbytes or nbytes + self.ledger.headroom_bytes <= self.room(share, True))
+        if lease is None:
+            return multiple()
+        self.grew(lease, share, nbytes)
+        return (lease, share)
+
+    @rule(taken=leases)
+    def come_first(self, taken: tuple[Lease, Share]) -> None:
+        lease, share = taken
+        if lease.ahead:
+            self.ahead[share.name] -= lease.nbytes
+        lease.come_first()
+        assert not lease.ahead
+
     @rule(which=st.integers(0, 3), nbytes=SIZES)
     def ask(self, which: int, nbytes: int) -> None:
         """Asking for room is not taking it: nothing changes, not even the peak."""
@@ -78,6 +102,7 @@ class Accounts(RuleBasedStateMachine):
         before = (self.ledger.charged_bytes, self.ledger.peak_bytes, share.peak_bytes)
         assert share.free_bytes == self.room(share)
         assert share.has_room(nbytes) == (nbytes <= self.room(share))
+        assert share.has_room(nbytes, ahead=True) == (nbytes <= self.room(share, True))
         assert (self.ledger.charged_bytes, self.ledger.peak_bytes, share.peak_bytes) == before
 
     @rule(which=st.integers(0, 3), nbytes=SIZES)
@@ -85,7 +110,7 @@ class Accounts(RuleBasedStateMachine):
         """Sets aside what the slack has, and what of it the share uses already; never takes from others' floors."""
         share = self.shares[which % len(self.shares)]
         before, slack = share.floor_bytes, self.ledger.slack_bytes
-        used = max(0, self.held[share.name] - before)
+        used = max(0, self.held[share.name] - self.ahead[share.name] - before)
         share.raise_floor(nbytes)
         assert share.floor_bytes == before + max(0, min(nbytes - before, slack + used))
         assert sum(s.floor_bytes for s in self.shares) <= self.ledger.budget_bytes
@@ -95,7 +120,7 @@ class Accounts(RuleBasedStateMachine):
     def settle(self, taken: tuple[Lease, Share], nbytes: int) -> None:
         lease, share = taken
         more = nbytes - lease.nbytes
-        if more > self.room(share):
+        if more > 0 and more > self.room(share, lease.ahead):
             with pytest.raises(OverBudget):
                 lease.settle(nbytes)
         else:
@@ -123,7 +148,7 @@ class Accounts(RuleBasedStateMachine):
     @invariant()
     def every_floor_is_there_for_its_owner(self) -> None:
         for share in self.shares:
-            left = share.floor_bytes - share.charged_bytes
+            left = self.own(share)
             if left > 0:
                 lease = share.try_acquire(left)
                 assert lease is not None

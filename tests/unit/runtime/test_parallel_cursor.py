@@ -40,12 +40,13 @@ def parallel(
     budget: int = 1_000_000,
     live: bool = False,
     tells: bool = False,
+    floor: int = 0,
 ) -> tuple[ParallelCursor, Ledger]:
     ledger = Ledger(budget)
     arena = Arena(Slots(ledger), ledger.share("slots"))
     call = function or (lambda block, place: Block.of_rows([row * 10 for row in block.rows()]))
     traits = Traits(num_parallel_calls=num, tells_failures=tells)
-    share = ledger.share("map")
+    share = ledger.share("map", floor)
     return ParallelCursor(lambda: cursor, call, traits, ordered, share, arena, Meter("map"), live=live), ledger
 
 
@@ -243,3 +244,41 @@ def test_closing_closes_the_input_and_may_come_at_any_time() -> None:
     cursor.close()
     assert source.num_closed == 1
     cursor.close()
+
+
+# --- who comes first may grow ---
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_piece_that_is_waited_for_may_grow_to_the_floor_whatever_those_behind_it_hold(ordered: bool) -> None:
+    """Later pieces end first, and take all that is to be had: the first, the largest of all, finds its floor."""
+    others_hold = threading.Event()
+    cursor, ledger = parallel(
+        ListCursor(numbers(40)), num=4, ordered=ordered, function=lambda block, place: grown(block), budget=40_000,
+        floor=16_000,
+    )  # fmt: skip
+
+    def grown(block: Block) -> Block:
+        number = block.rows()[0]
+        if number == 20:
+            others_hold.wait(1)
+            return Block.of_rows([np.zeros(2_000)] * block.size)
+        if number > 20 and ledger.slack_bytes < 3_000:
+            others_hold.set()
+        return Block.of_rows([np.zeros(125 if number < 20 else 375) for _ in block.rows()])
+
+    assert sorted(map(len, all_of(cursor, 1))) == [125] * 20 + [375] * 19 + [2_000]
+    cursor.close()
+    assert ledger.charged_bytes == 0
+
+
+def test_elements_that_are_not_sure_to_fit_are_begun_one_at_a_time() -> None:
+    source = ListCursor([np.zeros(1_000)] * 30)
+    cursor, ledger = parallel(
+        source, num=1, function=lambda block, place: Block.of_rows([row + 1 for row in block.rows()]), budget=18_000,
+        floor=16_000,
+    )  # fmt: skip
+    assert len(all_of(cursor, 8)) == 30
+    assert max(source.asked) == 1
+    cursor.close()
+    assert ledger.charged_bytes == 0

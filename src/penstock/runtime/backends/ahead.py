@@ -58,6 +58,7 @@ class AheadCursor(Cursor):
         self._ready: deque[Ready] = deque()
         self._pulling: State = _NOT_PULLING
         self._demand = 1
+        self._making: Ready | None = None
         self._wanted = False  # by a consumer who waits for it
         self._ended = False
         # Set by the thread, which then leaves the input alone; cleared by the consumer.
@@ -95,13 +96,13 @@ class AheadCursor(Cursor):
                     if lease is not None:
                         lease.release()
                     return
-                item = Ready(None, 0, lease)
+                item = self._making = Ready(None, 0, lease)
                 self._begin(item)
                 demand = min(self._demand, self._capacity)
             if not item.done:
                 self._make(item, demand)
             with changed:
-                self._pulling = _NOT_PULLING
+                self._making, self._pulling = None, _NOT_PULLING
                 if item.done:
                     self._ready.append(item)
                 else:
@@ -163,6 +164,9 @@ class AheadCursor(Cursor):
         with changed:
             self._demand = n
             self._take_back()
+            first = self._ready[0] if self._ready else self._making
+            if first is not None:
+                first.lease.come_first()
             if not self._threads.count and not self._ended:
                 self._threads.start(self._work)
             start = perf_counter_ns()

@@ -120,6 +120,8 @@ class ParallelCursor(Cursor):
             size, lease = self._piece(), None
             if not self._ended and not self._threads.stopped:
                 lease = self._admission.try_admit(len(self._tickets), size)
+                if lease is not None and not lease.nbytes:  # one is sure to fit, and more are not
+                    size = 1
             if lease is None:
                 if not self._ended and not self._threads.stopped:
                     changed.wait(0.002)  # until the consumer has taken something, or memory came free elsewhere
@@ -274,17 +276,23 @@ class ParallelCursor(Cursor):
             return None
         ticket = self._tickets[0] if self._ordered else next(t for t in self._tickets if t.done)
         if ticket.error is not None:
-            self._tickets.remove(ticket)
+            self._leave(ticket)
             ticket.lease.release()
             raise ticket.error
         block = ticket.take(n)
         self._delivered += block.size
         if ticket.empty:
-            self._tickets.remove(ticket)
+            self._leave(ticket)
             self._given.append(ticket.lease)
             self._num_lost_delivered += ticket.num_lost or 0
             self._threads.changed.notify_all()
         return block
+
+    def _leave(self, ticket: Ready) -> None:
+        self._tickets.remove(ticket)
+        first = self._tickets[0] if self._tickets else self._begun
+        if first is not None:
+            first.lease.come_first()
 
     def _take_back(self) -> None:
         """The consumer asks again: what it was given is no longer on its way."""
