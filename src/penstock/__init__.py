@@ -7,9 +7,10 @@
 """
 
 from . import errors
-from .dataset import Dataset, set_memory
+from .dataset import Dataset
 from .element import Ragged, Sparse, string
 from .options import AUTOTUNE, Options
+from .runtime.process_pool import set_memory
 from .runtime.run import Run
 from .spec import INFINITE, UNKNOWN, DatasetSpec, NoneSpec, RaggedSpec, SparseSpec, TensorSpec
 

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, ClassVar
 
-from .errors import BadArgument, BadType, BudgetTooSmall, OverBudget, PenstockError
-from .memory.limits import available_bytes
-from .memory.pool import Pool
-from .memory.spill import SpillSpace
+from .errors import BadType, BudgetTooSmall, OverBudget, PenstockError
 from .observe.explain import Explanation, explain
-from .optimize import optimized
-from .options import DEFAULT_MEMORY_FRACTION, Options, parse_bytes, parse_memory
+from .options import Options
 from .plan.footprint import Measured
 from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op, argument
@@ -28,10 +23,10 @@ from .runtime.epochs import Epochs
 from .runtime.run import Run
 from .runtime.sample import sizes_in_sample
 from .runtime.seen import seen_spec
-from .runtime.settings import Settings
+from .runtime.settings import settings_of
 from .spec import INFINITE
 
-__all__ = ["Dataset", "set_memory"]
+__all__ = ["Dataset"]
 
 
 _NO_OPTIONS = Options()
@@ -291,7 +286,8 @@ class Dataset:
 
         Args:
             path: The directory, which is made if it is not there.
-            compression: "GZIP", "SNAPPY", "AUTO" or None, for tf.data's sake: files are not compressed in this version.
+            compression: "GZIP" for small files (zstd), "SNAPPY" for files that are quick to read (lz4), None or "AUTO"
+                for files whose elements need not be unpacked at all.
             shard_func: Gets an element and returns the number of the file that it goes to. None: one file.
             checkpoint_args: Must be None.
         """
@@ -392,7 +388,7 @@ class Dataset:
         options = self._options.merged(Options(memory=memory, optimize=optimize))
         if epoch is None:
             epoch = self._epochs.next
-        settings = _settings(options, self._measured)
+        settings = settings_of(options, self._measured)
         run = Run(self.node, settings, epoch, Dataset, self._epochs.begin)
         self._epochs.begin(epoch)
         return run
@@ -406,13 +402,13 @@ class Dataset:
                 its runs are refused a budget that these sizes do not fit in.
         """
         options = self._options.merged(Options(memory=memory))
-        settings = _settings(options, self._measured)
+        settings = settings_of(options, self._measured)
         if sample:
             number = argument("sample", sample, at_least=1)
             try:
-                self._measured = sizes_in_sample(self.node, _settings(options), number, Dataset)
+                self._measured = sizes_in_sample(self.node, settings_of(options), number, Dataset)
             except (BudgetTooSmall, OverBudget):  # to say how large it must be takes a larger one
-                larger = _settings(dataclasses.replace(options, memory=None))
+                larger = settings_of(dataclasses.replace(options, memory=None))
                 self._measured = sizes_in_sample(self.node, larger, number, Dataset)
             settings = dataclasses.replace(settings, measured=self._measured)
         return explain(self.node, settings, sample)
@@ -425,55 +421,5 @@ class Dataset:
 
 
 def _first_element(node: Node) -> Any:
-    with Run(node, _settings(_NO_OPTIONS), 0, Dataset) as run:
+    with Run(node, settings_of(_NO_OPTIONS), 0, Dataset) as run:
         return next(run)
-
-
-def _settings(options: Options, measured: tuple[Measured, ...] = ()) -> Settings:
-    """What a run is told, with defaults filled in."""
-
-    def spill_space() -> SpillSpace:
-        directory = None if options.spill_dir is None else os.fspath(options.spill_dir)
-        limit = None if options.spill_limit is None else parse_bytes("spill_limit", options.spill_limit)
-        return SpillSpace(directory, limit)
-
-    pool = process_pool() if options.memory is None else None
-    return Settings(
-        budget_bytes=_budget_bytes(options.memory) if pool is None else pool.total_bytes,
-        pool=pool,
-        optimize=None if options.optimize is False else optimized,
-        deterministic=options.deterministic is not False,
-        make_spill_space=spill_space,
-        progress=options.progress is not False,
-        measured=measured,
-    )
-
-
-def _budget_bytes(memory: int | float | str | None) -> int:
-    available = available_bytes()
-    nbytes = parse_memory(memory, available)
-    if nbytes > available:
-        raise BadArgument(f"memory: {memory!r} is more than the {available:,} bytes that this process may use")
-    return nbytes
-
-
-_POOL: list[Pool] = []
-
-
-def process_pool() -> Pool:
-    """What all runs without a budget of their own share."""
-    if not _POOL:
-        _POOL.append(Pool(_budget_bytes(DEFAULT_MEMORY_FRACTION)))
-    return _POOL[0]
-
-
-def set_memory(memory: int | float | str) -> None:
-    """Sets what all runs of this process that are given no budget of their own may hold together.
-
-    A quarter of what the process may use (the container's limit, or else the machine's memory) unless it is set.
-
-    >>> import penstock as ps
-    >>> ps.set_memory("8GB")
-    >>> ps.set_memory(0.25)
-    """
-    process_pool().resize(_budget_bytes(memory))

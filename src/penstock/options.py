@@ -33,7 +33,8 @@ class Options:
         deterministic: Whether parallel stages keep the order of elements. Default True.
         spill_dir: Where buffers that outgrow the budget go, in a directory of their own that is removed with the run.
             Default: the system's directory for temporary files.
-        spill_limit: Bytes that a run may write there: a number, or `"20GB"`. Default: as many as the disk has.
+        spill_limit: Bytes that a run and its caches may have there at a time: a number, or `"20GB"`. Default: as many
+            as the disk has.
         progress: Whether filling a buffer or writing a cache may show a progress bar, on a terminal. Default True.
 
     >>> Options(memory="64MB").merged(Options(spill_limit="20GB")) == Options(memory="64MB", spill_limit="20GB")

@@ -7,6 +7,7 @@ import functools
 import json
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,6 +105,28 @@ def under_watch(build: Callable[[Any], Any], source: Any) -> dict[str, Any]:
     return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "equal": found == expected}
 
 
+def compressed(compression: str) -> dict[str, Any]:
+    """The growth of this process while elements are saved compressed, and read again."""
+
+    def through_files(count: int, size: int) -> list[float]:
+        with tempfile.TemporaryDirectory() as folder:
+            numbers = D.range(count).map(lambda n: np.random.default_rng(int(n)).integers(0, 99, size).astype(float))
+            numbers.with_options(ps.Options(memory=BUDGET)).save(folder, compression)
+            loaded = D.load(folder).shuffle(seed=1, reshuffle_each_iteration=False).prefetch(4)
+            found, peak = first_numbers(loaded, BUDGET, delay_s=0.002)
+            peaks.append(peak)
+            return found
+
+    peaks: list[int] = []
+    warm_up()
+    through_files(3, 1000)
+    before = settled()
+    with PeakMemory(period_s=0.001) as watch:
+        found = through_files(30, LARGE)
+    expected = sorted(float(np.random.default_rng(n).integers(0, 99, LARGE)[0]) for n in range(30))
+    return {"growth": watch.peak_bytes - before, "ledger_peak": max(peaks), "equal": sorted(found) == expected}
+
+
 def status_bytes(name: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
@@ -161,6 +184,7 @@ PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
         for build in PIPELINES
         for source in (generated, mapped)
     },
+    **{f"compressed {name}": functools.partial(compressed, name) for name in ("GZIP", "SNAPPY")},
     "survives_a_hard_limit": survives_a_hard_limit,
     "soaked": soaked,
 }

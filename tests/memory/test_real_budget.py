@@ -7,6 +7,7 @@ from tests.memory.test_real_memory import MB, child
 GENERATED = ("prefetched", "parallel", "interleaved", "shuffled", "cached", "padded", "windowed", "all_together")
 MAPPED = ("prefetched", "parallel", "interleaved_in_threads", "padded", "all_together")
 PROGRAMS = [*(f"{name} generated" for name in GENERATED), *(f"{name} mapped" for name in MAPPED)]
+PROGRAMS += ["compressed GZIP", "compressed SNAPPY"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

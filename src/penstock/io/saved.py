@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from ..block import Block, concat_blocks
 from ..cursor import Cursor
-from ..element import Failed, detach
+from ..element import Failed, detach, nbytes_of
 from ..errors import FormatError, SpecMismatch
-from ..inorder import InOrderCursor
+from ..indexed import IndexCursor
+from ..memory.compression import codec_of, decompressing
 from ..memory.ipc import IpcReader, Stored
-from ..memory.saved_set import SavedSet, check_compression, check_path
-from ..order import Index
+from ..memory.saved_set import SavedSet, check_path
+from ..order import Index, RangeOrder
+from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Reader
 from ..plan.traits import SOURCE, Traits
 from ..spec import Spec, describe, merge
@@ -40,7 +43,8 @@ class Load(Op):
         shard: One of the files only.
 
     Memory: 340 bytes for each batch of elements in the files, which have 128 kB or 256 elements (or one, if it is
-        larger); and the batches read last, as far as an eighth of the budget holds them.
+        larger); and the batches read last, as far as an eighth of the budget holds them. While a compressed batch is
+        read, it is there three times: as it lies in the file, as it is unpacked, and as its elements hold it.
     State: one integer.
 
     >>> import tempfile, penstock as ps
@@ -57,7 +61,7 @@ class Load(Op):
     saved: SavedSet = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_compression(self.compression)
+        codec_of(self.compression)
         object.__setattr__(self, "saved", SavedSet(check_path(self.path)))
 
     def only(self, shard: int) -> Load:
@@ -89,7 +93,14 @@ class Load(Op):
         return _BatchReader([self.saved.reader(number) for number in self._numbers], context)
 
     def open(self, context: Context) -> Cursor:
-        return InOrderCursor(self.reader(context), self.spec([]).cardinality)
+        order = RangeOrder(self.spec([]).cardinality)
+        return IndexCursor(self.reader(context), order, fitting=context.transit.fitting)
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        batch = max((self.saved.shards[number].read_bytes for number in self._numbers), default=0)
+        one = times(1, sizes.output)
+        floor = None if one is None else batch + one
+        return Footprint(floor, "one batch of its files, and one element on its way", floor)
 
     def describe(self) -> str:
         return f"load({self.path!r:.60}{'' if self.shard is None else f', file {self.shard}'})"
@@ -105,7 +116,7 @@ class _BatchReader:
         self._batches: list[tuple[IpcReader, Stored]] = [(r, stored) for r in readers for stored in r.batches]
         self._starts = np.cumsum([0, *[stored.num_rows for _, stored in self._batches]])
         self._context = context
-        self._recent: dict[int, list[Any]] = {}
+        self._recent: dict[int, tuple[list[Any], int]] = {}
         self._recent_bytes = 0
         # By a weak reference: readers are many where a dataset is opened again and again.
         forget = weakref.WeakMethod(self._forget)
@@ -153,23 +164,26 @@ class _BatchReader:
 
     def _batch(self, number: int) -> list[Any]:
         recent = self._recent
-        rows = recent.pop(number, None)
-        if rows is None:
+        known = recent.pop(number, None)
+        if known is None:
             reader, stored = self._batches[number]
             most = self._context.share.budget_bytes // 8
             while recent and (self._recent_bytes + stored.nbytes > most or len(recent) >= _MOST_BATCHES):
-                dropped = next(iter(recent))
-                self._recent_bytes -= self._batches[dropped][1].nbytes
-                del recent[dropped]
+                self._recent_bytes -= recent.pop(next(iter(recent)))[1]
             try:
-                rows = reader.read(stored, self._buffer, writeable=True)
+                rows = reader.read(stored, self._buffer, writeable=True, decompressing=self._decompressing)
             except FormatError as error:
                 return [Failed(error)] * stored.num_rows
             if stored.num_rows == 1:
                 return rows
-            self._recent_bytes += stored.nbytes
-        recent[number] = rows  # the last is the latest
-        return rows
+            known = rows, sum(map(nbytes_of, rows)) if reader.is_compressed else stored.nbytes
+            recent = self._recent  # another one, if room had to be made
+            self._recent_bytes += known[1]
+        recent[number] = known  # the last is the latest
+        return known[0]
+
+    def _decompressing(self, nbytes: int) -> AbstractContextManager[None]:
+        return decompressing(self._context.share, nbytes)
 
     def _buffer(self, nbytes: int) -> np.ndarray:
         return self._context.arena.empty((nbytes,), np.dtype(np.uint8))

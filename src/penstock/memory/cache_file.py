@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import BadArgument, BadType, CacheMismatch, FormatError, SpillError
@@ -24,7 +24,7 @@ from .ipc import IpcReader, IpcWriter
 from .kept import Place
 from .ledger import format_bytes
 
-__all__ = ["CacheFile", "PassId", "complete_file", "no_room", "sync", "sync_directory"]
+__all__ = ["CacheFile", "PassId", "complete_file", "sync", "sync_directory", "told_if_full"]
 
 _KEY = "penstock.cache"
 
@@ -106,7 +106,8 @@ class CacheFile:
     def try_begin(cls, path: str, about: PassId) -> CacheFile | None:
         """A new file, or None where somebody else is writing it."""
         try:
-            lock = _try_lock(path + ".lock")
+            with told_if_full(path + ".lock"):
+                lock = _try_lock(path + ".lock")
         except FileNotFoundError:
             folder = os.path.dirname(path) or "."
             raise BadArgument(f"filename: there is no directory {folder} for {os.path.basename(path)}") from None
@@ -115,28 +116,44 @@ class CacheFile:
         if os.path.exists(path):  # somebody else has completed it in the meantime
             _unlock(path + ".lock", lock)
             return None
-        return cls(path, lock, about)
-
-    def store(self, rows: list[Any]) -> Place:
-        """Writes elements as one batch."""
         try:
-            return Place(self._reader, self._writer.write(rows))
+            with told_if_full(path + ".part"):
+                return cls(path, lock, about)
+        except OSError:
+            _unlock(path + ".lock", lock)
+            raise
+
+    def store(self, rows: list[Any]) -> Place | None:
+        """Writes elements as one batch; None once it has failed: other runs then do without."""
+        if self.failed:
+            return None
+        try:
+            with told_if_full(self.part_path):
+                return Place(self._reader, self._writer.write(rows))
         except BadType as error:
             raise BadType(f"{error}; a file holds elements of one structure and dtype") from None
-        except OSError as error:
-            self.failed = True
-            raise no_room(self.part_path, error) from error
+        except OSError:
+            self._fail()
+            raise
 
     def finish(self) -> None:
         """Gives the complete file its name."""
+        if self.failed:
+            return
         try:
-            self._writer.close()
-            sync(self.part_path)
-        except OSError as error:
-            self.failed = True
-            raise no_room(self.part_path, error) from error
+            with told_if_full(self.part_path):
+                self._writer.close()
+                sync(self.part_path)
+        except OSError:
+            self._fail()
+            raise
         os.rename(self.part_path, self._path)
         sync_directory(self._path)
+        self._closer()
+
+    def _fail(self) -> None:
+        """Gives the disk back what is written: nobody will complete it. Who still reads it has it open."""
+        self.failed = True
         self._closer()
 
 
@@ -170,16 +187,21 @@ def _discard(writer: IpcWriter, lock_path: str, lock: int, owner: int) -> None:
         _unlock(lock_path, lock)
 
 
-def no_room(path: str, error: OSError) -> OSError:
-    """The error of a disk that is full, with what to do; any other as it is."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return error
-    folder = os.path.dirname(os.path.abspath(path))
-    written, free = os.path.getsize(path), shutil.disk_usage(folder).free
-    return SpillError(
-        f"no room to write on to {path}: {error.strerror} after {format_bytes(written)}, {format_bytes(free)} are free "
-        f"in {folder}; make room there, or name another disk"
-    )
+@contextlib.contextmanager
+def told_if_full(path: str) -> Iterator[None]:
+    """While a file is written: a full disk becomes an error that says where, how much, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        folder = os.path.dirname(os.path.abspath(path))
+        written = os.path.getsize(path) if os.path.exists(path) else 0
+        free = shutil.disk_usage(folder).free if os.path.isdir(folder) else 0
+        raise SpillError(
+            f"no room to write on to {path}: {error.strerror} after {format_bytes(written)}, {format_bytes(free)} are "
+            f"free in {folder}; make room there, or name another disk"
+        ) from error
 
 
 def sync(path: str) -> None:

@@ -28,6 +28,8 @@ class Need:
     footprint: Footprint
     #: Whether sizes were measured on a sample, or are not known at all.
     estimated: bool
+    #: What a call of its function was seen to take beside its result; None where that was not measured.
+    temporary_bytes: int | None = None
 
     @property
     def name(self) -> str:
@@ -107,7 +109,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         footprint = node.op.footprint(sizes)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
-        return Need(node, footprint or _NOTHING, estimated)
+        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes)
 
     return Division(tuple(map(need_of, plan.walk())))
 

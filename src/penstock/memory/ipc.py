@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from ..errors import BadArgument, BadType, FormatError, PenstockError
+from .compression import copies_in, decompressing_bytes
 from .footer import blocks, num_rows
 from .layout import Layout
 from .leaves import Views
@@ -99,6 +100,7 @@ class IpcWriter:
         space: Where the file's bytes count; they are reserved before they are written.
         kind: Which elements it holds, where that is known before the first is written.
         checksums: Whether each batch carries one, so that damage is found when it is read: for files that are to last.
+        codec: Arrow's codec to compress with, "lz4" or "zstd".
 
     After an error the file is good for nothing but `discard`.
     """
@@ -111,9 +113,13 @@ class IpcWriter:
         space: SpillSpace | None = None,
         kind: Kind | None = None,
         checksums: bool = False,
+        codec: str | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self._checksums = checksums
+        self._codec = codec
+        #: Of the largest batch, what it has in the file, and what it takes once decompressed.
+        self.largest_stored_bytes = self.largest_raw_bytes = 0
         self.batches: list[Stored] = []
         self.num_rows = 0
         self.kind = kind
@@ -168,14 +174,18 @@ class IpcWriter:
         self._sink.put()
         stored = Stored(offset, self.bytes_written - offset, len(leaves_by_row))
         self.batches.append(stored)
+        self.largest_stored_bytes = max(self.largest_stored_bytes, stored.nbytes)
+        if self._codec is not None:
+            self.largest_raw_bytes = max(self.largest_raw_bytes, batch.nbytes)
         self.num_rows += len(leaves_by_row)
         return stored
 
     def _start(self, kind: Kind) -> None:
         import pyarrow as pa
 
-        # Uncompressed whatever the default may come to be, so that elements can be views.
-        options = pa.ipc.IpcWriteOptions(compression=None)
+        # None means none, whatever the default may come to be, so that elements can be views. In one thread: what the
+        # codec holds for itself is on the ledger once.
+        options = pa.ipc.IpcWriteOptions(compression=self._codec, use_threads=self._codec is None)
         self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), kind.schema, options=options)
 
     def reader(self) -> IpcReader:
@@ -292,6 +302,10 @@ class IpcReader:
         self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._kind = kind
+        # Bytes that others may have written are looked at before pyarrow is trusted with them.
+        self._is_foreign = writer is None and kind is None
+        #: Whether a compressed batch was met.
+        self.is_compressed = False
         self._batches: list[Stored] = []
         #: What the writer was given to keep.
         self.metadata: dict[str, str] = {} if writer is None else dict(writer._metadata)
@@ -311,8 +325,18 @@ class IpcReader:
     def num_rows(self) -> int:
         return sum(stored.num_rows for stored in self.batches)
 
+    @property
+    def layout(self) -> Layout | None:
+        """How elements lie in the file; None where it holds none."""
+        kind = self._kind if self._writer is None else self._writer.kind
+        return None if kind is None else kind.layout
+
     def read(
-        self, stored: Stored, into: Callable[[int], np.ndarray] | None = None, writeable: bool = False
+        self,
+        stored: Stored,
+        into: Callable[[int], np.ndarray] | None = None,
+        writeable: bool = False,
+        decompressing: Callable[[int], contextlib.AbstractContextManager[Any]] | None = None,
     ) -> list[Any]:
         """The elements of a batch: views, read-only unless asked for otherwise, of one buffer that it was read into.
 
@@ -320,22 +344,42 @@ class IpcReader:
             stored: Which batch.
             into: Makes the buffer, an array of so many bytes; `np.empty` if not given.
             writeable: For who alone will use the elements.
+            decompressing: Entered with the bytes that a compressed batch takes beside all that, before they are there;
+                None to refuse such batches. Its elements are in buffers of their own.
         """
-        import pyarrow as pa
-
         buffer = np.empty(stored.nbytes, np.uint8) if into is None else into(stored.nbytes)
-        self._fill(buffer, stored.offset)
+        self.fill(buffer, stored.offset)
         self._check(buffer, stored)
         kind = self._kind if self._writer is None else self._writer.kind
         if kind is None or kind.layout is None:
             raise self._wrong("it holds no elements")
+        views = _views_of(buffer, writeable)
+        scratch: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        if self._is_foreign and (nbytes := self._decompressing_bytes(buffer, stored)) is not None:
+            if decompressing is None:
+                raise self._wrong("it is compressed, and files like this one are not")
+            self.is_compressed = True
+            views, scratch = copies_in(into, writeable), decompressing(nbytes)
+        with scratch:
+            return self._rows(buffer, stored, kind, views)
+
+    def _rows(self, buffer: np.ndarray, stored: Stored, kind: Kind, views: Views) -> list[Any]:
+        import pyarrow as pa
+
+        assert kind.layout is not None
         try:
             batch = pa.ipc.read_record_batch(pa.py_buffer(buffer), kind.schema)
             batch.validate(full=True)  # offsets decide which memory is looked at
             if batch.num_rows != stored.num_rows or any(c.null_count for c in batch.columns if c.type != pa.null()):
                 raise FormatError(f"expected {stored.num_rows:,} rows without nulls")
-            return kind.layout.rows(batch.columns, batch.num_rows, _views_of(buffer, writeable))
+            return kind.layout.rows(batch.columns, batch.num_rows, views)
         except (pa.ArrowException, ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+            raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
+
+    def _decompressing_bytes(self, buffer: np.ndarray, stored: Stored) -> int | None:
+        try:
+            return decompressing_bytes(buffer)
+        except (FormatError, LookupError, TypeError, ValueError, struct.error) as error:
             raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
 
     def _check(self, buffer: np.ndarray, stored: Stored) -> None:
@@ -351,7 +395,8 @@ class IpcReader:
         if text != _CHECKSUM_TEXT % zlib.crc32(buffer.data[head_bytes:]):
             raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: its bytes do not have its checksum")
 
-    def _fill(self, buffer: np.ndarray, offset: int) -> None:
+    def fill(self, buffer: np.ndarray, offset: int) -> None:
+        """Reads as many bytes of the file as a buffer holds."""
         left = buffer.data.cast("B")
         while left.nbytes:
             count = os.preadv(self._fd, [left], offset)
@@ -361,8 +406,13 @@ class IpcReader:
 
     def _read_bytes(self, offset: int, nbytes: int) -> bytes:
         buffer = np.empty(nbytes, np.uint8)
-        self._fill(buffer, offset)
+        self.fill(buffer, offset)
         return buffer.tobytes()
+
+    def read_head_of(self, stored: Stored) -> bytes:
+        """What comes before the buffers of a batch and says where they lie."""
+        length = int(np.frombuffer(self._read_bytes(stored.offset, 8), "<u4")[1])
+        return self._read_bytes(stored.offset, 8 + length)
 
     def _read_head(self) -> None:
         """Schema and places of batches, from a complete file."""

@@ -29,6 +29,7 @@ import numpy as np
 from ..block import Block, concat_blocks
 from ..element import Structure, arrays_in, detach, leaf_bytes, read_only
 from ..errors import SpecMismatch
+from .fixed_rows import FixedRows
 from .ipc import IpcReader, Stored
 from .ledger import Share
 
@@ -42,13 +43,22 @@ _STACKED_BYTES = 1024
 # A chunk's own objects, and a batch's entry in the index of a file.
 _CHUNK_OBJECT_BYTES = 512
 _INDEX_BYTES = 340
+# Where its rows lie, and those of one leaf.
+_ROWS_BYTES = 120
+_OFFSET_BYTES = 40
 
 
 class Place(NamedTuple):
-    """Where a chunk lies on disk."""
+    """Where a chunk lies on disk; and its rows, where they can be read one by one."""
 
     reader: IpcReader
     stored: Stored
+    rows: FixedRows | None = None
+
+    @property
+    def index_bytes(self) -> int:
+        """What is in memory of it."""
+        return _INDEX_BYTES + (0 if self.rows is None else _ROWS_BYTES + _OFFSET_BYTES * len(self.rows.offsets))
 
 
 class Stretch(NamedTuple):
@@ -190,7 +200,7 @@ class KeptElements:
         if place is None:
             self._stopped = True
             return False
-        charged = _INDEX_BYTES if self._charge(_INDEX_BYTES) else 0
+        charged = place.index_bytes if self._charge(place.index_bytes) else 0
         self._add(_Chunk(len(rows), None, place, charged))
         self._keep_plenty()
         return False
@@ -254,8 +264,10 @@ class KeptElements:
         assert chunk.block is not None
         chunk.place = self._store(chunk.block.rows())
         if chunk.place is not None:
-            self._pinned.append(_Chunk(chunk.size, chunk.block, None, chunk.nbytes - _INDEX_BYTES))
-            chunk.block, chunk.nbytes = None, _INDEX_BYTES
+            # A chunk of next to nothing had less on the ledger than its place takes.
+            index_bytes = min(chunk.nbytes, chunk.place.index_bytes)
+            self._pinned.append(_Chunk(chunk.size, chunk.block, None, chunk.nbytes - index_bytes))
+            chunk.block, chunk.nbytes = None, index_bytes
             self._release_pinned()
 
     def _release_pinned(self) -> None:
@@ -271,7 +283,7 @@ class KeptElements:
         for chunk in reversed(self._movable):
             if not is_short():
                 break
-            if chunk.nbytes > _INDEX_BYTES and _is_idle(chunk):
+            if chunk.block is not None and chunk.nbytes > _INDEX_BYTES and _is_idle(chunk):
                 self._move(chunk)
         self._movable = [chunk for chunk in self._movable if chunk.block is not None]
 
@@ -309,7 +321,7 @@ class KeptElements:
     def _make_fit(self, share: Share) -> None:
         """Moves to disk what a new run has no room for, and chunks that are too large for it to get rid of later."""
         for chunk in self._movable if self._owner == os.getpid() else ():
-            if chunk.nbytes > share.budget_bytes // 8 and _is_idle(chunk):
+            if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and _is_idle(chunk):
                 self._move(chunk)
         self._move_newest(lambda: share.free_bytes < self.nbytes + share.budget_bytes // 4)
 

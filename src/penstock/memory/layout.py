@@ -72,6 +72,18 @@ class Layout:
             return [self.structure.unflatten([]) for _ in range(num_rows)]
         return [self.structure.unflatten(row) for row in zip(*leaves, strict=True)]
 
+    def value_buffers(self) -> list[int] | None:
+        """Of the buffers of a batch, those with the values of each leaf; None where a leaf has none, or several."""
+        found: list[int] = []
+        before = 0
+        for leaf in self.leaves:
+            buffers = leaf.buffers()
+            if buffers is None:
+                return None
+            found.append(before + buffers.values)
+            before += buffers.num_all
+        return found
+
     def to_json(self) -> Any:
         return _structure_to_json(self.structure, iter(self.leaves))
 

@@ -16,14 +16,14 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..element import Failed, Ragged, Sparse, string
 from ..errors import BadType, FormatError
 
-__all__ = ["Leaf", "Views", "leaf_from_json", "leaf_of"]
+__all__ = ["Buffers", "Leaf", "Views", "leaf_from_json", "leaf_of"]
 
 _NATIVE_UNITS = ("s", "ms", "us", "ns")
 
@@ -32,6 +32,13 @@ class Views(Protocol):
     """Makes arrays that look at a buffer of Arrow's without a copy."""
 
     def __call__(self, buffer: Any, dtype: np.dtype[Any], count: int) -> np.ndarray: ...
+
+
+class Buffers(NamedTuple):
+    """The buffers of a leaf in a batch: which one holds the values, and how many there are."""
+
+    values: int
+    num_all: int
 
 
 class Leaf(Protocol):
@@ -43,6 +50,9 @@ class Leaf(Protocol):
         """Endings of the columns' names, and their Arrow types."""
 
     def columns(self, leaves: list[Any]) -> list[Any]: ...
+
+    def buffers(self) -> Buffers | None:
+        """Where values lie that are as in NumPy; None for leaves that are made of others, or anew."""
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]: ...
 
@@ -65,6 +75,11 @@ class _Array:
         flat = [np.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves]
         values = flat[0] if len(flat) == 1 else np.concatenate(flat)
         return [_lists(self.fields()[0][1], [a.size for a in flat], _to_arrow(values)), _shapes(leaves)]
+
+    def buffers(self) -> Buffers | None:
+        # Before the values come a mask and offsets of the lists; after them masks, offsets and sizes of the shapes.
+        count = _num_value_buffers(self.dtype)
+        return Buffers(2 + count - 1, 2 + count + 4)
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         lists, shapes = next(columns), _read_shapes(next(columns), views)
@@ -89,6 +104,9 @@ class _Strings:
     def columns(self, leaves: list[Any]) -> list[Any]:
         items = [item for leaf in leaves for item in leaf.reshape(-1).tolist()]
         return [_lists(self.fields()[0][1], [leaf.size for leaf in leaves], _binary(items)), _shapes(leaves)]
+
+    def buffers(self) -> Buffers | None:
+        return None
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         lists, shapes = next(columns), _read_shapes(next(columns), views)
@@ -117,6 +135,10 @@ class _Scalar:
             values[i] = leaf
         return [_to_arrow(values)]
 
+    def buffers(self) -> Buffers | None:
+        count = _num_value_buffers(self.dtype)
+        return Buffers(count - 1, count)
+
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         values = list(_from_arrow(next(columns), self.dtype, views))
         # A record is a view; other scalars have their value.
@@ -139,6 +161,9 @@ class _Bytes:
     def columns(self, leaves: list[Any]) -> list[Any]:
         return [_binary(leaves)]
 
+    def buffers(self) -> Buffers | None:
+        return None
+
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         return list(next(columns).to_pylist())
 
@@ -160,6 +185,9 @@ class _Nothing:
         import pyarrow as pa
 
         return [pa.nulls(len(leaves))]
+
+    def buffers(self) -> Buffers | None:
+        return None
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         next(columns)
@@ -191,6 +219,9 @@ class _Parts:
     def columns(self, leaves: list[Any]) -> list[Any]:
         pairs = zip(self.parts, self._names, strict=True)
         return [c for part, name in pairs for c in part.columns([getattr(leaf, name) for leaf in leaves])]
+
+    def buffers(self) -> Buffers | None:
+        return None
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         read = [part.read(columns, num_rows, views) for part in self.parts]
@@ -254,6 +285,13 @@ def _values_type(dtype: np.dtype[Any]) -> Any:
             return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
         return pa.int64()
     return pa.list_(pa.uint8(), dtype.itemsize)
+
+
+def _num_value_buffers(dtype: np.dtype[Any]) -> int:
+    """A mask and the values; one mask more where a value is a list of a fixed length."""
+    import pyarrow as pa
+
+    return 3 if isinstance(_values_type(dtype), pa.FixedSizeListType) else 2
 
 
 def _to_arrow(values: np.ndarray) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import BadType
+from .fixed_rows import FixedRows
 from .ipc import IpcReader, IpcWriter
 from .kept import Place
 from .spill import SpillSpace
@@ -21,7 +23,8 @@ class Overflow:
     The files are removed when nobody refers to this any more.
 
     Args:
-        space: Gives the space for files, which is made when the first one is needed.
+        space: Gives the space for files, which is made when the first one is needed; another one once files are to lie
+            elsewhere.
     """
 
     failed = False
@@ -29,19 +32,24 @@ class Overflow:
     def __init__(self, space: Callable[[], SpillSpace]) -> None:
         self._space = space
         self._writer: IpcWriter | None = None
+        self._in_space: SpillSpace | None = None
         self._reader: IpcReader | None = None
         self._files: list[IpcWriter] = []
+        self._last_rows: FixedRows | None = None
         weakref.finalize(self, _discard, self._files, os.getpid())
 
     def store(self, rows: list[Any]) -> Place | None:
         """Writes elements as one batch; None where no file can hold them together."""
+        space = self._space()
+        if space is not self._in_space:
+            self.finish()
         if self._writer is not None:
             try:
                 return self._write(self._writer, rows)
             except BadType:
-                self._writer.close()
-        space = self._space()
+                self.finish()
         writer = self._writer = IpcWriter(space.new_path(".arrow"), space=space)
+        self._in_space = space
         self._files.append(writer)
         self._reader = writer.reader()
         try:
@@ -55,16 +63,20 @@ class Overflow:
     def _write(self, writer: IpcWriter, rows: list[Any]) -> Place:
         assert self._reader is not None
         try:
-            return Place(self._reader, writer.write(rows))
+            stored = writer.write(rows)
         except OSError:
             self._writer = None  # what is in the file can still be read, but no more can be added
             raise
+        self._last_rows = FixedRows.of(self._reader, stored, rows, self._last_rows)
+        return Place(self._reader, stored, self._last_rows)
 
     def finish(self) -> None:
         """Completes the last file, so that other programs can open it; what comes later goes to another."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            # Without its end a file is good for us as it is: that is no reason to lose what was read so far.
+            with contextlib.suppress(OSError):
+                writer.close()
 
 
 def _discard(files: list[IpcWriter], owner: int) -> None:

@@ -27,19 +27,19 @@ import numpy as np
 
 from ..element import detach, nbytes_of
 from ..errors import BadArgument, BadType, FormatError
-from ..spec import UNSEEN, Spec, merge, spec_of
-from .cache_file import no_room, sync, sync_directory
+from ..spec import UNSEEN, Spec, merge, spec_leaves, spec_of
+from .cache_file import sync, sync_directory, told_if_full
+from .compression import compressing, held_to_read
 from .ipc import IpcReader, IpcWriter
 from .ledger import Share
 from .spec_json import spec_from_json, spec_to_json
 
-__all__ = ["SavedSet", "SetWriter", "Shard", "check_compression", "check_path", "is_saved", "shard_of"]
+__all__ = ["BATCH_BYTES", "SavedSet", "SetWriter", "Shard", "check_path", "is_saved", "shard_of"]
 
 _MANIFEST = "penstock.json"
 _SET = re.compile(r"set-[0-9a-f]{16}(\.part)?")
-_COMPRESSIONS = (None, "", "NONE", "GZIP", "SNAPPY", "AUTO")
-# Elements wait for others until they make up a batch of so many bytes or rows.
-_BATCH_BYTES = 128 << 10
+#: Elements wait for others until they make up a batch of so many bytes or rows.
+BATCH_BYTES = 128 << 10
 _BATCH_ROWS = 256
 
 
@@ -48,13 +48,6 @@ def check_path(path: Any) -> str:
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise BadType(f"path: expected the path of a directory, got {type(path).__name__} {path!r:.60}")
     return os.path.abspath(os.fsdecode(path))
-
-
-def check_compression(compression: Any) -> None:
-    """Refuses a compression that tf.data has no name for."""
-    if compression not in _COMPRESSIONS:
-        names = ", ".join(repr(name) for name in _COMPRESSIONS)
-        raise BadArgument(f"compression: expected one of {names}, got {compression!r}")
 
 
 def shard_of(number: Any) -> int:
@@ -71,6 +64,16 @@ class Shard(NamedTuple):
 
     path: str
     num_rows: int
+    #: The most that reading one batch of it takes.
+    read_bytes: int
+
+
+def _shard(folder: str, about: Any, element_spec: Any) -> Shard:
+    stored, raw = (int(nbytes) for nbytes in about["largest_batch"])
+    if min(stored, raw) < 0:
+        raise ValueError(f"a batch of {min(stored, raw):,} bytes")
+    num_leaves = 1 if element_spec is UNSEEN else len(spec_leaves(element_spec))
+    return Shard(os.path.join(folder, about["file"]), about["num_rows"], held_to_read(stored, raw, num_leaves))
 
 
 class SavedSet:
@@ -83,8 +86,9 @@ class SavedSet:
             raise BadArgument(f"path: there is no saved dataset in {path}")
         try:
             folder = os.path.join(path, found["set"])
-            self.shards = [Shard(os.path.join(folder, shard["file"]), shard["num_rows"]) for shard in found["shards"]]
-            self.spec = Spec(spec_from_json(found["spec"]), sum(shard.num_rows for shard in self.shards))
+            element = spec_from_json(found["spec"])
+            self.shards = [_shard(folder, shard, element) for shard in found["shards"]]
+            self.spec = Spec(element, sum(shard.num_rows for shard in self.shards))
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{os.path.join(path, _MANIFEST)}: it does not tell what was saved: {error}") from error
         self._readers: dict[int, IpcReader] = {}
@@ -149,12 +153,14 @@ class SetWriter:
         path: The directory, which is made if it is not there.
         share: Where elements that wait to be written count.
         element_spec: What the elements are like; `UNSEEN` to find out while they are written.
+        codec: Arrow's codec to compress with; None for none.
     """
 
-    def __init__(self, path: str, share: Share, element_spec: Any) -> None:
+    def __init__(self, path: str, share: Share, element_spec: Any, codec: str | None = None) -> None:
         self._path = path
         self._share = share
         self._spec = element_spec
+        self._codec = codec
         self._is_told = element_spec is not UNSEEN
         self._shards: dict[int, _Waiting] = {}
         self._waiting_bytes = 0
@@ -162,20 +168,21 @@ class SetWriter:
         _remove_leftovers(path)
         self._name = f"set-{os.urandom(8).hex()}"
         self._part = os.path.join(path, self._name + ".part")
-        os.mkdir(self._part)
+        with told_if_full(self._part):
+            os.mkdir(self._part)
         self._locks = [os.open(self._part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
         with contextlib.suppress(OSError):  # a file system without locks: then nobody cleans up there either
             fcntl.flock(self._locks[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._open = True
 
     @classmethod
-    def try_begin(cls, path: str, share: Share, element_spec: Any) -> SetWriter | None:
+    def try_begin(cls, path: str, share: Share, element_spec: Any, codec: str | None = None) -> SetWriter | None:
         """A writer that is the only one there; None where somebody else is writing, or has written."""
         _make_directory(path)
         alone = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            writer = None if is_saved(path) else cls(path, share, element_spec)
+            writer = None if is_saved(path) else cls(path, share, element_spec, codec)
         except BlockingIOError:
             writer = None
         except BaseException:
@@ -198,19 +205,20 @@ class SetWriter:
             path = os.path.join(self._part, f"{shard_id % (1 << 64):08d}.arrow")
             shard = self._shards[shard_id] = _Waiting(self._new_file(path))
         nbytes = nbytes_of(row)
-        if nbytes >= _BATCH_BYTES or not self._wait(nbytes):
+        if nbytes >= BATCH_BYTES or not self._wait(nbytes):
             self._flush(shard)
-            self._put(shard, [row])
+            self._put(shard, [row], nbytes)
             return
         shard.rows.append(detach(row))
         shard.nbytes += nbytes
         self._waiting_bytes += nbytes
-        if shard.nbytes >= _BATCH_BYTES or len(shard.rows) == _BATCH_ROWS:
+        if shard.nbytes >= BATCH_BYTES or len(shard.rows) == _BATCH_ROWS:
             self._flush(shard)
 
     def _new_file(self, path: str) -> IpcWriter:
         try:
-            return IpcWriter(path, checksums=True)
+            with told_if_full(path):
+                return IpcWriter(path, checksums=True, codec=self._codec)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
@@ -226,38 +234,39 @@ class SetWriter:
 
     def _flush(self, shard: _Waiting) -> None:
         if shard.rows:
-            self._put(shard, shard.rows)
+            self._put(shard, shard.rows, shard.nbytes)
             self._share.discharge(shard.nbytes)
             self._waiting_bytes -= shard.nbytes
             shard.rows, shard.nbytes = [], 0
 
-    def _put(self, shard: _Waiting, rows: list[Any]) -> None:
-        try:
+    def _put(self, shard: _Waiting, rows: list[Any], nbytes: int) -> None:
+        scratch = contextlib.nullcontext() if self._codec is None else compressing(self._share, nbytes)
+        with scratch, told_if_full(shard.writer.path):
             shard.writer.write(rows)
-        except OSError as error:
-            raise no_room(shard.writer.path, error) from error
 
     def finish(self) -> None:
         """Publishes the set in the place of the one before."""
         shards = []
         for shard in sorted(self._shards.values(), key=lambda shard: shard.writer.path):
             self._flush(shard)
-            try:
-                shard.writer.close()
-                sync(shard.writer.path)
-            except OSError as error:
-                raise no_room(shard.writer.path, error) from error
-            shards.append({"file": os.path.basename(shard.writer.path), "num_rows": shard.writer.num_rows})
+            writer = shard.writer
+            with told_if_full(writer.path):
+                writer.close()
+                sync(writer.path)
+            largest = [writer.largest_stored_bytes, writer.largest_raw_bytes]
+            about = {"file": os.path.basename(writer.path), "num_rows": writer.num_rows, "largest_batch": largest}
+            shards.append(about)
         final = os.path.join(self._path, self._name)
         os.rename(self._part, final)
         self._part = final
         manifest = {"version": 1, "set": self._name, "shards": shards, "spec": spec_to_json(self._spec)}
         new = os.path.join(final, _MANIFEST)
-        with open(new, "w") as stream:
-            json.dump(manifest, stream, indent=1)
-        sync(new)
-        sync_directory(new)
-        os.rename(new, os.path.join(self._path, _MANIFEST))
+        with told_if_full(new):
+            with open(new, "w") as stream:
+                json.dump(manifest, stream, indent=1)
+            sync(new)
+            sync_directory(new)
+            os.rename(new, os.path.join(self._path, _MANIFEST))
         self._close()
         sync_directory(final)
         _remove_leftovers(self._path)
@@ -279,7 +288,8 @@ class SetWriter:
 
 def _make_directory(path: str) -> None:
     try:
-        os.makedirs(path, exist_ok=True)
+        with told_if_full(path):
+            os.makedirs(path, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise BadArgument(f"path: expected a directory, and {path} is a file") from None
 

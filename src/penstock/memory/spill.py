@@ -5,6 +5,9 @@ is killed removes nothing; so each directory holds a lock file, locked for as lo
 a space next to it removes those whose lock is free. The lock, not the process id, says whether the owner lives: ids are
 used again. What does not carry our name, our lock file and our user's id is never touched, nor are files inside that we
 did not name.
+
+What a `cache` keeps on disk outlives the run that wrote it, in spaces of its own (`LastingSpill`). A run's limit is on
+all of it together: its own files and those of the caches that it reads.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ import stat
 import threading
 import weakref
 from collections.abc import Iterator
+from weakref import WeakSet
 
 from ..errors import BadArgument, SpillError
 from .ledger import format_bytes
 
-__all__ = ["SpillSpace", "default_directory"]
+__all__ = ["LastingSpill", "SpillSpace", "default_directory"]
 
 _NAME = re.compile(r"penstock-spill-\d+-\w+")
 _FILE = re.compile(r"\d{6,}.*")
@@ -31,22 +35,39 @@ _MARKER = b"penstock spill directory: removed by the next run if this file is no
 _IN_MEMORY = ("tmpfs", "ramfs")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+# One lock for the counts of all spaces: those of a run and of its caches are added up before either may grow.
+_COUNTING = threading.RLock()
+
+
+def _forget_holder() -> None:
+    global _COUNTING
+    _COUNTING = threading.RLock()  # a thread that held it at the fork is not there to release it
+
+
+os.register_at_fork(after_in_child=_forget_holder)
+
 
 class SpillSpace:
     """Files of one run, with a limit on their bytes.
 
     Args:
         parent_dir: Where to make the directory. None: the system's directory for temporary files.
-        limit_bytes: Bytes that all files together may have. None: as many as the disk has.
+        limit_bytes: Bytes that all files together may have, with those of caches that the run uses. None: as many as
+            the disk has.
+        runs: Spaces of the runs that use it, if it outlives a run: the limits are then theirs.
     """
 
-    def __init__(self, parent_dir: str | None = None, limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, parent_dir: str | None = None, limit_bytes: int | None = None, runs: WeakSet[SpillSpace] | None = None
+    ) -> None:
         if parent_dir is not None:
             _check_directory(parent_dir)
         self._parent = parent_dir
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.peak_bytes = 0
+        self._runs = runs
+        self._lasting: WeakSet[LastingSpill] = WeakSet()
         self._directory: str | None = None
         self._num_files = 0
         self._closed = False
@@ -73,9 +94,22 @@ class SpillSpace:
                 self._closer = weakref.finalize(self, _remove, path, lock, os.getpid())
             return self._directory
 
-    def another(self) -> SpillSpace:
-        """A space like this one, with a directory and a count of its own: for what outlives the run."""
-        return SpillSpace(self._parent, self.limit_bytes)
+    @property
+    def parent_dir(self) -> str | None:
+        """Where the directory is made; None for the system's directory."""
+        return self._parent
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of its files, and of those that outlive the run and that it uses."""
+        with _COUNTING:
+            return self.used_bytes + sum(lasting.used_bytes for lasting in self._lasting)
+
+    def use(self, lasting: LastingSpill) -> None:
+        """From now on files that outlive the run count on its limit."""
+        with _COUNTING:
+            self._lasting.add(lasting)
+            lasting.runs.add(self)
 
     def new_path(self, suffix: str = "") -> str:
         """The path of a new file, which is not made yet."""
@@ -85,19 +119,26 @@ class SpillSpace:
 
     def reserve(self, nbytes: int) -> None:
         """Counts bytes that are about to be written; `SpillError` where the limit has no room for them."""
-        with self._lock:
-            if self.limit_bytes is not None and self.used_bytes + nbytes > self.limit_bytes:
-                raise SpillError(
-                    f"asked for {format_bytes(nbytes)} more on disk and {format_bytes(self.used_bytes)} of the "
-                    f"limit of {format_bytes(self.limit_bytes)} are in use in {self.directory}; "
-                    f"use spill_limit={self.used_bytes + nbytes:_} or more, a larger memory budget, or smaller buffers"
-                )
+        with _COUNTING:
+            for run in (self,) if self._runs is None else tuple(self._runs):
+                if run.limit_bytes is not None and run.total_bytes + nbytes > run.limit_bytes:
+                    raise run._limit_reached(nbytes, self.directory)
             self.used_bytes += nbytes
             self.peak_bytes = max(self.peak_bytes, self.used_bytes)
 
+    def _limit_reached(self, nbytes: int, directory: str) -> SpillError:
+        used, limit = self.total_bytes, self.limit_bytes or 0
+        caches = used - self.used_bytes
+        return SpillError(
+            f"asked for {format_bytes(nbytes)} more on disk and {format_bytes(used)} of the "
+            f"limit of {format_bytes(limit)} are in use in {directory}"
+            f"{f' ({format_bytes(caches)} by caches)' if caches else ''}; "
+            f"use spill_limit={used + nbytes:_} or more, a larger memory budget, or smaller buffers"
+        )
+
     def release(self, nbytes: int) -> None:
         """Takes back what was reserved: the bytes were removed, or never written."""
-        with self._lock:
+        with _COUNTING:
             self.used_bytes -= nbytes
             assert self.used_bytes >= 0, "more was released than was reserved"
 
@@ -129,6 +170,37 @@ class SpillSpace:
             self._closed = True
             if self._closer is not None:
                 self._closer()
+        with _COUNTING:
+            for lasting in self._lasting:
+                lasting.runs.discard(self)
+
+
+class LastingSpill:
+    """Files that outlive a run: what a `cache` keeps on disk. They count on the limit of every open run that uses them.
+
+    Each directory that a run names has a space of its own, so that a run goes on elsewhere when one disk is full.
+    """
+
+    def __init__(self) -> None:
+        self.runs: WeakSet[SpillSpace] = WeakSet()
+        self._spaces: dict[str | None, SpillSpace] = {}
+        self._parent: str | None = None
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(space.used_bytes for space in self._spaces.values())
+
+    def use_in(self, run: SpillSpace) -> None:
+        """A run reads these files, and may write some: where it says."""
+        self._parent = run.parent_dir
+        run.use(self)
+
+    def space(self) -> SpillSpace:
+        """Where to write now."""
+        with _COUNTING:
+            if self._parent not in self._spaces:
+                self._spaces[self._parent] = SpillSpace(self._parent, runs=self.runs)
+            return self._spaces[self._parent]
 
 
 def default_directory() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
 
 from ..memory.divide import Division, Need, divide
 from ..memory.ledger import format_bytes
@@ -16,8 +17,17 @@ from ..runtime.settings import Settings
 
 __all__ = ["Explanation", "explain"]
 
-_HEADINGS = ("stage", "holds", "at least", "because")
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right", "right", "left")
+_T = TypeVar("_T")
+_Side = Literal["left", "right"]
+# Heading and side of each column; that of temporaries is there only where a sample has measured them.
+_COLUMNS: tuple[tuple[str, _Side], ...] = (
+    ("stage", "left"),
+    ("holds", "right"),
+    ("at least", "right"),
+    ("temporary", "right"),
+    ("because", "left"),
+)
+_TEMPORARY = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +80,7 @@ class Explanation:
                     "estimated": need.estimated,
                     "spills": need.footprint.spills,
                     "spilled_bytes": self.spilled_bytes(need),
+                    "temporary_bytes": need.temporary_bytes,
                     "reason": need.footprint.reason,
                 }
                 for need in self.division.needs
@@ -78,11 +89,29 @@ class Explanation:
 
     # The parts that all ways of showing it have in common.
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        """The table: stages that hold anything, the last one first."""
-        needs = [need for need in reversed(self.division.needs) if need.footprint.reason]
-        sizes = [(_size(n, n.footprint.held_bytes), _size(n, n.footprint.floor_bytes)) for n in needs]
-        return [(need.name, *size, self._why(need)) for need, size in zip(needs, sizes, strict=True)]
+    @property
+    def _has_temporaries(self) -> bool:
+        return any(need.temporary_bytes is not None for need in self.division.needs)
+
+    def _shown(self, cells: Sequence[_T]) -> list[_T]:
+        """What of a row, a column each, is shown."""
+        return [cell for i, cell in enumerate(cells) if i != _TEMPORARY or self._has_temporaries]
+
+    def _rows(self) -> list[list[str]]:
+        """The table: stages that hold anything, or whose functions do for a moment, the last one first."""
+        needs = [n for n in reversed(self.division.needs) if n.footprint.reason or n.temporary_bytes is not None]
+        return [
+            self._shown(
+                [
+                    need.name,
+                    _size(need, need.footprint.held_bytes),
+                    _size(need, need.footprint.floor_bytes),
+                    "" if need.temporary_bytes is None else format_bytes(need.temporary_bytes),
+                    self._why(need),
+                ]
+            )
+            for need in needs
+        ]
 
     def _why(self, need: Need) -> str:
         spilled = self.spilled_bytes(need)
@@ -101,6 +130,8 @@ class Explanation:
                 lines.append(f"≈ was measured on {count}, with a quarter added.")
             else:
                 lines.append("? is not known before it runs; explain(sample=8) runs 8 elements and measures.")
+        if self._has_temporaries:
+            lines.append("temporary: what a call of your function took beside its result. It is not in the budget.")
         return lines
 
     @property
@@ -111,9 +142,12 @@ class Explanation:
         return [f"{s.rule} at {s.before.origin}: {s.reason}" for s in self.steps] or ["none"]
 
     def __str__(self) -> str:
-        rows = [_HEADINGS, *self._rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        table = [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {why}" for a, b, c, why in rows]
+        columns = self._shown(_COLUMNS)
+        rows = [[heading for heading, _ in columns], *self._rows()]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        sides = ["<" if side == "left" else ">" for _, side in columns]
+        lines = ["  ".join(f"{c:{side}{n}}" for c, side, n in zip(row, sides, widths, strict=True)) for row in rows]
+        table = [f"  {line.rstrip()}" for line in lines]
         return "\n".join(
             [
                 "As written:",
@@ -137,7 +171,7 @@ class Explanation:
         from rich.text import Text
 
         table = Table(title=self._title, title_justify="left")
-        for heading, side in zip(_HEADINGS, _SIDES, strict=True):
+        for heading, side in self._shown(_COLUMNS):
             table.add_column(heading, justify=side)
         for row in self._rows():
             table.add_row(*map(Text, row))
@@ -149,9 +183,13 @@ class Explanation:
     def _repr_html_(self) -> str:
         """For notebooks."""
 
-        def line(tag: str, row: tuple[str, ...]) -> str:
-            styled = zip(row, _SIDES, strict=True)
-            return "".join(f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>' for text, side in styled)
+        columns = self._shown(_COLUMNS)
+
+        def line(tag: str, row: Sequence[str]) -> str:
+            styled = zip(row, columns, strict=True)
+            return "".join(
+                f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>' for text, (_, side) in styled
+            )
 
         body = "".join(f"<tr>{line('td', row)}</tr>" for row in self._rows())
         rewrites = "".join(f"<li>{html.escape(text)}</li>" for text in self._rewrites())
@@ -160,7 +198,7 @@ class Explanation:
             f"<pre>{html.escape(render(self.written, origins=True))}</pre><ul>{rewrites}</ul></details>"
             f"<pre>{html.escape(render(self.plan))}</pre>"
             f"<table><caption>{html.escape(self._title)}</caption>"
-            f"<thead><tr>{line('th', _HEADINGS)}</tr></thead><tbody>{body}</tbody></table>"
+            f"<thead><tr>{line('th', [heading for heading, _ in columns])}</tr></thead><tbody>{body}</tbody></table>"
             f"<p>{'<br>'.join(map(html.escape, self._summary()))}</p>"
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -12,8 +13,9 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, nbytes_of
-from ..errors import BadType, PenstockError
+from ..errors import BadType, OverBudget, PenstockError
 from ..memory.arena import slot_bytes
+from ..memory.fixed_rows import FixedRows, RowKind
 from ..memory.kept import Place, Stretch
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Progress
@@ -21,6 +23,9 @@ from ..spec import Spec
 from .cache_store import OF_FILE, CachedPass, CacheStore, FileStore
 
 __all__ = ["Cache"]
+
+# Fewer bytes are not worth a read of their own where the rest of a batch will be wanted too.
+_WORTH_READING_BYTES = 64 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +103,7 @@ class _CacheCursor(Cursor):
         self._batch: tuple[Place, list[Any]] | None = None
         self._lease = context.share.acquire(0)
         self._filling: Progress | None = None
+        store.use_in(context.spill)
 
     def _begin(self, begun: CachedPass) -> CachedPass:
         begun.kept.join(self._context.share)
@@ -130,6 +136,10 @@ class _CacheCursor(Cursor):
         """Elements from disk, of a batch that stays in memory until all of it was given."""
         place, offset = found
         is_read = self._batch is not None and self._batch[0] is place
+        if not is_read and place.rows is not None:
+            block = self._read_rows(place.rows, found, n)
+            if block is not None:
+                return block
         if not is_read and place.stored.num_rows > 1 and not self._has_room(place.stored.nbytes):
             return None  # written by a run with a much larger budget: these are made again
         if not is_read:
@@ -143,9 +153,53 @@ class _CacheCursor(Cursor):
             self._batch = None
         return Block.of_rows(rows[offset : offset + n], has_failures=False)
 
+    def _read_rows(self, rows: FixedRows, found: Stretch, n: int) -> Block | None:
+        """Elements from disk, also of several batches, as one block: where it is as large as a batch, it is one.
+
+        None where it is better to read a batch as a whole.
+        """
+        assert self._pass is not None
+        kind = rows.kind
+        place, offset = found
+        n = self._num_fitting(kind, n)
+        is_little = n * kind.row_bytes < _WORTH_READING_BYTES and n < place.stored.num_rows - offset
+        if is_little and self._has_room(place.stored.nbytes):
+            return None
+        self._forget_batch()
+        try:
+            columns = kind.empty(n, self._context.arena.empty)
+        except OverBudget:  # somebody was quicker; for one there always is room
+            n = 1
+            columns = kind.empty(n, self._context.arena.empty)
+        count = 0
+        while True:
+            size = min(n - count, place.stored.num_rows - offset)
+            rows.read(place.reader, offset, size, columns, count)
+            count += size
+            more = self._pass.kept.find(self._number + count, n - count) if count < n else None
+            if not isinstance(more, Stretch) or more.place.rows is None or more.place.rows.kind != kind:
+                return kind.block(columns, count)
+            place, offset = more
+            rows = more.place.rows
+
+    def _num_fitting(self, kind: RowKind, n: int) -> int:
+        """How many of n rows to read at a time, one at least."""
+        share = self._context.share
+        while n > 1:
+            nbytes = sum(slot_bytes(n * dtype.itemsize * math.prod(shape)) for dtype, shape in kind.leaves)
+            if nbytes <= share.budget_bytes // 8 and self._is_free(nbytes):
+                return n
+            n //= 2
+        return n
+
     def _has_room(self, nbytes: int) -> bool:
         self._forget_batch()
-        return nbytes <= self._context.share.budget_bytes // 2 and self._context.share.has_room(slot_bytes(nbytes))
+        return nbytes <= self._context.share.budget_bytes // 2 and self._is_free(slot_bytes(nbytes))
+
+    def _is_free(self, nbytes: int) -> bool:
+        """Whether a slot can be had without anybody's giving up what is of use."""
+        share, slots = self._context.share, self._context.arena.slots
+        return share.has_room(nbytes) or share.has_room(nbytes - slots.unused_bytes)
 
     def _buffer(self, nbytes: int) -> np.ndarray:
         return self._context.arena.empty((nbytes,), np.dtype(np.uint8))

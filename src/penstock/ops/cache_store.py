@@ -15,7 +15,7 @@ from ..element import Failed
 from ..memory.cache_file import CacheFile, PassId, complete_file
 from ..memory.kept import KeptElements, sealed
 from ..memory.overflow import Overflow
-from ..memory.spill import SpillSpace
+from ..memory.spill import LastingSpill, SpillSpace
 from ..plan.identity import identity_of
 from ..plan.node import Node
 from ..plan.op import Context
@@ -42,6 +42,8 @@ class CachedPass:
         self.seeds = seeds
         self.kept = kept
         self.length = length
+        #: Whether all of it is kept.
+        self.finished = length is not None
         self.reached = 0
         self.failures: list[int] = []
         #: Whether all failures were shown before, by a pass whose file is gone.
@@ -78,30 +80,39 @@ class CachedPass:
                     shown += [] if self.hides_failures else [row]
                 place += 1
                 self.reached = max(self.reached, place)
+            self._finish_if_complete()
             return shown
 
     def ended(self, number: int) -> None:
         """The input has no more elements."""
         with self._lock:
-            if self.length is None:
-                if self.kept.num_kept == number:
-                    self.kept.finish()
-                self.length = number
+            self.length = number
+            self._finish_if_complete()
+
+    def _finish_if_complete(self) -> None:
+        # The end may be known long before: a run that was resumed saw it, and keeps nothing of what came before.
+        if not self.finished and self.kept.num_kept == self.length:
+            self.kept.finish()
+            self.finished = True
 
 
 class CacheStore:
     """What one `cache()` of the user's program keeps, for all runs of all datasets made from it.
 
-    What has no room in memory goes to a spill space of the store's own, which is removed with it.
+    What has no room in memory goes to spill files of the store's own, which are removed with it.
     """
 
     def __init__(self) -> None:
         self.kept: CachedPass | None = None
         self.lock = threading.RLock()
-        self._space: SpillSpace | None = None
+        self._overflow = LastingSpill()
 
     def __reduce__(self) -> tuple[type[CacheStore], tuple[Any, ...]]:
         return CacheStore, ()  # what is cached stays in its process
+
+    def use_in(self, spill: SpillSpace) -> None:
+        """A run reads what is kept: what of it lies on disk counts on the run's limit."""
+        self._overflow.use_in(spill)
 
     def ready(self) -> CachedPass | None:
         """The pass that is kept, if there is one."""
@@ -115,8 +126,6 @@ class CacheStore:
     def begun(self, context: Context) -> CachedPass:
         """The pass that is kept, or the beginning of one."""
         with self.lock:
-            if self._space is not None:
-                self._space.limit_bytes = context.spill.limit_bytes  # that of the run which will write
             return self.ready() or self._new(context, context.epoch)
 
     def resumed(self, context: Context, epoch: int, reached: int, failures: list[int]) -> CachedPass:
@@ -132,12 +141,8 @@ class CacheStore:
             return kept
 
     def _new(self, context: Context, epoch: int) -> CachedPass:
-        def space() -> SpillSpace:
-            if self._space is None:
-                self._space = context.spill.another()
-            return self._space
-
-        self.kept = CachedPass(epoch, drawn_seeds(context.node.input), KeptElements(Overflow(space)))
+        kept = KeptElements(Overflow(self._overflow.space))
+        self.kept = CachedPass(epoch, drawn_seeds(context.node.input), kept)
         return self.kept
 
 
@@ -171,7 +176,7 @@ class FileStore(CacheStore):
         if there is None:
             begun = self.kept or self._begun.get((self._path, *self._identity()))
             # Complete: then somebody has deleted the file, and does not want it any more.
-            self.kept = None if begun is None or begun.length is not None or begun.kept.failed else begun
+            self.kept = None if begun is None or begun.finished or begun.kept.failed else begun
         elif self.kept is None or self.kept.file_id != there:
             self.kept = self._of_file()
         return self.kept

@@ -116,7 +116,9 @@ class Read(Op):
         if self.gives_views:
             return Footprint(order, f"{on_indices}; elements are views of your arrays", order)
         one = times(1, sizes.output, slots=True)
-        floor = None if one is None else order + one
+        below = self.source.footprint(sizes)
+        reading = 0 if below is None else below.floor_bytes
+        floor = None if one is None or reading is None else order + one + reading
         return Footprint(floor, f"{on_indices}; and one element on its way", floor)
 
     def open(self, context: Context) -> Cursor:

@@ -12,7 +12,8 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
 from ..errors import BadType, PenstockError, StateError
-from ..memory.saved_set import SetWriter, check_compression, check_path, is_saved, shard_of
+from ..memory.compression import codec_of, compressing_bytes
+from ..memory.saved_set import BATCH_BYTES, SavedSet, SetWriter, check_path, is_saved, shard_of
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.identity import identity_of
 from ..plan.node import Node
@@ -34,12 +35,14 @@ class Snapshot(Op):
 
     Args:
         path: The directory for snapshots.
-        compression: "AUTO", "GZIP", "SNAPPY" or None, for tf.data's sake: files are not compressed in this version.
+        compression: "GZIP" for small files (zstd), "SNAPPY" for files that are quick to read (lz4), None or "AUTO" for
+            files whose elements need not be unpacked at all.
         reader_func: Gets a dataset of datasets, one for each file, and returns a dataset of elements. None: one file
             after the other.
         shard_func: Gets an element and returns the number of its file. None: one file.
 
-    Memory: while it saves, elements that wait to be written: an eighth of the budget at most. Later what `load` holds.
+    Memory: while it saves, elements that wait to be written, an eighth of the budget at most, and what is being
+        compressed. Later what `load` holds.
     State: its input's, or that of the dataset that is read.
 
     >>> import tempfile, penstock as ps
@@ -60,7 +63,7 @@ class Snapshot(Op):
 
     def __post_init__(self) -> None:
         check_path(self.path)
-        check_compression(self.compression)
+        codec_of(self.compression)
         for name in ("reader_func", "shard_func"):
             function = getattr(self, name)
             if function is not None and not callable(function):
@@ -88,8 +91,14 @@ class Snapshot(Op):
         return inputs[0]
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        two = times(2, sizes.input)
-        return Footprint(two, "elements on their way to the files, or from them", two)
+        if is_saved(self.directory()):  # then its input never runs, and nobody may know what it gives
+            batch = max((shard.read_bytes for shard in SavedSet(self.directory()).shards), default=0)
+            floor = batch + (times(2, sizes.output) or 0)
+            return Footprint(floor, "one batch of the files, and elements on their way from them", floor)
+        saving = times(2, sizes.input)
+        if saving is not None and codec_of(self.compression) is not None:
+            saving += compressing_bytes(saving + BATCH_BYTES)
+        return Footprint(saving, "elements on their way to the files", saving)
 
     def open(self, context: Context) -> Cursor:
         return _SnapshotCursor(context, self)
@@ -117,7 +126,9 @@ class _SnapshotCursor(Cursor):
     def pull(self, n: int) -> Block | None:
         if self._may_write:
             self._may_write = False
-            self._writer = SetWriter.try_begin(self._directory, self._context.share, self._context.node.spec.element)
+            self._writer = SetWriter.try_begin(
+                self._directory, self._context.share, self._context.node.spec.element, codec_of(self._op.compression)
+            )
         block = self._source.pull(n)
         writer = self._writer
         if block is None:

@@ -209,6 +209,9 @@ class Waiting:
             return False
         # Once there are files there always is a way out: others are asked to let go only before.
         charged = self._share.charge_free(nbytes, budget // 10) if self._files else self._share.try_charge(nbytes)
+        if not charged and not self._files:
+            self._arena.slots.release_unused()  # a new slot costs less than a file
+            charged = self._share.charge_free(nbytes, budget // 10)
         self._bytes += nbytes if charged else 0
         return charged
 

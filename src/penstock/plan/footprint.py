@@ -65,10 +65,14 @@ class ElementSize:
 
 
 class Measured(NamedTuple):
-    """What a stage was seen to do: the largest element that it gave, and what it held at most."""
+    """What a stage was seen to do: the largest element that it gave, and what it held at most.
+
+    `temporary_bytes` is the most that a call of its function took beside its result; None where that was not measured.
+    """
 
     element_bytes: int = 0
     held_bytes: int = 0
+    temporary_bytes: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)

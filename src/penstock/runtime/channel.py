@@ -47,7 +47,8 @@ class Admission:
 
     The first block runs alone and is measured: what it holds itself, and what the stages below took from the ledger to
     make it; so is every other one that runs alone, because the first time buffers may have been filled. Later ones
-    reserve the largest seen × 1.25, or the largest element seen × 1.25 for each element they will have if that is more.
+    reserve the largest seen of about so many elements × 1.25, or for each element they will have the largest seen if
+    that is more.
     They are made only if as much as the stages below took is free as well, with room for two of the largest batches, or
     an eighth of the budget, beyond: working ahead is a luxury, and must not take what a batch needs. A stage with
     nothing in flight may always make one block, or the run could not go on at all.
@@ -56,7 +57,8 @@ class Admission:
     def __init__(self, share: Share, arena: Arena) -> None:
         self._share = share
         self._arena = arena
-        self._largest = 0
+        # Of blocks of 1, 2 to 3, 4 to 7, … elements: what many take says little of what one will.
+        self._largest = [0]
         self._largest_each = 0
         self._taken_below = 0
         self._free_before = 0
@@ -65,15 +67,17 @@ class Admission:
 
     def try_admit(self, num_in_flight: int, size: int = 1) -> Lease | None:
         """A lease for the next block, of `size` elements or so, or None if it must wait."""
-        wanted = int(max(self._largest, self._largest_each * size) * _GROWTH)
+        wanted = int(max(*self._largest[: size.bit_length()], self._largest_each * size) * _GROWTH)
         if not num_in_flight:
             self._free_before = self._share.free_bytes
             self._alone = True
             # Reserved where it can be: others who begin before this one has settled must see it.
             return self._share.try_acquire(wanted) or self._share.acquire(0)
-        others = max(2 * self._arena.slots.largest_bytes, self._share.budget_bytes // 8)
         if not self._measured or self._share.under_pressure:
             return None
+        slots = self._arena.slots
+        others = max(2 * slots.largest_bytes, self._share.budget_bytes // 8)
+        others = max(0, others - slots.unused_bytes)  # which a batch will use before it asks for more
         if not self._share.has_room(wanted + self._taken_below + others, ahead=True):
             return None
         return self._share.try_acquire(wanted, ahead=True)
@@ -90,10 +94,12 @@ class Admission:
             self._alone = False
             taken = max(0, self._free_before - self._share.free_bytes)
             self._taken_below = min(self._taken_below, taken) if self._measured else taken
-        if nbytes > self._largest or not self._measured:
-            self._largest, self._measured = max(self._largest, nbytes), True
+        kind = block.size.bit_length() - 1
+        self._largest += [0] * (kind + 1 - len(self._largest))
+        if nbytes > self._largest[kind] or not self._measured:
+            self._largest[kind], self._measured = max(self._largest[kind], nbytes), True
             # One block must always fit, whatever others make ahead meanwhile.
-            self._share.raise_floor(int(self._largest * _GROWTH))
+            self._share.raise_floor(int(max(self._largest) * _GROWTH))
         lease.settle(nbytes)
 
     def held_bytes(self, block: Block) -> int:
@@ -113,9 +119,17 @@ class Threads:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._conditions: list[threading.Condition] = []
+        self.changed = self.condition()
         self.stopped = False
         self._threads: list[threading.Thread] = []
+
+    def condition(self) -> threading.Condition:
+        """Another condition under the same lock, for those who wait for something else: waking the wrong one costs."""
+        made = threading.Condition(self._lock)
+        self._conditions.append(made)
+        return made
 
     def start(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=f"penstock-{self._name}-{len(self._threads)}", daemon=True)
@@ -129,7 +143,8 @@ class Threads:
     def stop(self) -> None:
         with self.changed:
             self.stopped = True
-            self.changed.notify_all()
+            for condition in self._conditions:
+                condition.notify_all()
         # A garbage collection may close us from one of our own threads, which holds what the others wait for: they
         # are left to end by themselves then.
         if threading.current_thread() not in self._threads:
@@ -145,6 +160,7 @@ class Ready:
         "before",
         "block",
         "error",
+        "input",
         "input_bytes",
         "lease",
         "lost_before",
@@ -162,6 +178,7 @@ class Ready:
         self.block: Block | None = None
         self.error: BaseException | None = None
         self.size = 0
+        self.input: Block | None = None  # until it is worked on
         self.input_bytes = 0
         self.offset = 0
         self.pulling_ns = 0

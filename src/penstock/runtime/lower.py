@@ -70,7 +70,9 @@ class Stages:
             node = need.node
             if id(node) not in self.shares:
                 self.shares[id(node)] = self.ledger.share(node.op.name, floors[id(node)])
-                self.meters[id(node)] = Meter(node.op.describe(), looks_at_all=self.ledger.frugal)
+                self.meters[id(node)] = Meter(
+                    node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
+                )
                 self._nodes.append(node)
         return self.open(plan, epoch, Boundary(None))
 
@@ -111,7 +113,8 @@ class Stages:
         return () if self._plan is None else tuple(map(self._measured, self._plan.walk()))
 
     def _measured(self, node: Node) -> Measured:
-        return Measured(self.meters[id(node)].largest_bytes, self.shares[id(node)].peak_bytes)
+        meter = self.meters[id(node)]
+        return Measured(meter.largest_bytes, self.shares[id(node)].peak_bytes, meter.temporary_bytes)
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""
@@ -121,7 +124,7 @@ class Stages:
             "charged_bytes": ledger.charged_bytes,
             "peak_bytes": ledger.peak_bytes,
             "caller_bytes": self.slots.caller_bytes,
-            "spilled_bytes": self.spill.used_bytes,
+            "spilled_bytes": self.spill.total_bytes,
             "pressure": {"now": pressure.reason, "times": pressure.num_times},
             "stages": [{**self.meters[id(node)].as_dict(), **_account(self.shares[id(node)])} for node in self._nodes],
         }
@@ -136,11 +139,12 @@ class Stages:
             "floor_bytes": sum(account["floor_bytes"] for account in accounts),
             "slack_bytes": ledger.slack_bytes,
             "held_by_caller_bytes": self.slots.caller_bytes,
-            "spilled_bytes": self.spill.used_bytes,
+            "spilled_bytes": self.spill.total_bytes,
             "page_cache_bytes": page_cache_bytes(),
             "rss_over_baseline_bytes": self.pressure.growth_bytes,
             "stages": [
-                {"name": node.op.describe(), **account} for node, account in zip(self._nodes, accounts, strict=True)
+                {"name": node.op.describe(), **account, "temporary_bytes": self.meters[id(node)].temporary_bytes}
+                for node, account in zip(self._nodes, accounts, strict=True)
             ],
         }
 
@@ -302,6 +306,10 @@ class _NestedContext(_Context):
 
 def _cursor_of(context: _Context) -> Cursor:
     op = context.node.op
+    if context.stages.ledger.frugal:
+        from .temporaries import measuring  # not before it is needed: few runs are samples
+
+        op = measuring(op, context.meter)
     traits = op.traits
     if traits.run_ahead:
         context.detach()

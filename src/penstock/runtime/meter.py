@@ -34,6 +34,8 @@ class Meter:
     largest_bytes: int = 0
     #: Whether the size of every element counts, not only of some.
     looks_at_all: bool = False
+    #: The most that a call of its function took beside its result; None where no sample has measured it.
+    temporary_bytes: int | None = None
     chosen: dict[str, int | str] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -45,8 +47,13 @@ class Meter:
             "failed": max(0, self.num_failed - self.num_failed_in),
             "busy_s": self.busy_s,
             "waiting_s": self.waiting_s,
+            "temporary_bytes": self.temporary_bytes,
             "chosen": dict(self.chosen),
         }
+
+    def saw_temporaries(self, nbytes: int) -> None:
+        """A call of the stage's function took so much beside its result."""
+        self.temporary_bytes = max(nbytes, self.temporary_bytes or 0)
 
     @property
     def busy_s(self) -> float:

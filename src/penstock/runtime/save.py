@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import BadArgument, BadType
-from ..memory.saved_set import SetWriter, check_compression, check_path, shard_of
+from ..memory.compression import codec_of
+from ..memory.saved_set import SetWriter, check_path, shard_of
 from ..ops.calling import call
 from ..plan.node import caller_origin
 from ..plan.op import show
@@ -21,7 +22,7 @@ def save(
 ) -> None:
     """Writes what a run delivers; the first error ends it, and leaves what was there before as it was."""
     path = check_path(path)
-    check_compression(compression)
+    codec = codec_of(compression)
     if shard_func is not None and not callable(shard_func):
         raise BadType(f"shard_func: expected a function, got {type(shard_func).__name__} {shard_func!r:.60}")
     if checkpoint_args is not None:
@@ -29,7 +30,7 @@ def save(
     if spec.cardinality == INFINITE:
         raise BadArgument("cannot save an infinite dataset; use take(n) for a part of it")
     origin = caller_origin()
-    writer = SetWriter(path, run.ledger.share("save"), spec.element)
+    writer = SetWriter(path, run.ledger.share("save"), spec.element, codec)
     try:
         for place, element in enumerate(run):
             shard = 0

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 
 from ..memory.pool import Pool
 from ..memory.spill import SpillSpace
+from ..optimize import optimized
+from ..options import Options, parse_bytes
 from ..plan.footprint import Measured
 from ..plan.node import Node
+from .process_pool import budget_bytes, process_pool
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "settings_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,3 +45,23 @@ class Settings:
         """The same, asked by node."""
         found = {id(node): seen for node, seen in zip(plan.walk(), self.measured, strict=False)}
         return lambda node: found.get(id(node), Measured())
+
+
+def settings_of(options: Options, measured: tuple[Measured, ...] = ()) -> Settings:
+    """What a run with these options is told, with defaults filled in."""
+
+    def spill_space() -> SpillSpace:
+        directory = None if options.spill_dir is None else os.fspath(options.spill_dir)
+        limit = None if options.spill_limit is None else parse_bytes("spill_limit", options.spill_limit)
+        return SpillSpace(directory, limit)
+
+    pool = process_pool() if options.memory is None else None
+    return Settings(
+        budget_bytes=budget_bytes(options.memory) if pool is None else pool.total_bytes,
+        pool=pool,
+        optimize=None if options.optimize is False else optimized,
+        deterministic=options.deterministic is not False,
+        make_spill_space=spill_space,
+        progress=options.progress is not False,
+        measured=measured,
+    )

@@ -1,6 +1,8 @@
 """The arena: a slot is its holder's alone for as long as anything made from it lives, and no longer."""
 
 import gc
+import mmap
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -237,6 +239,36 @@ def test_a_slot_that_comes_back_from_the_caller_is_charged_again() -> None:
     assert (ledger.charged_bytes, arena.slots.caller_bytes) == (SLOT, 0)
 
 
+def test_who_can_do_without_does_not_get_what_the_next_batch_will_use() -> None:
+    ledger, arena = new_arena(budget=100_000)
+    where = address(arena.empty(SMALL, FLOAT))
+    assert arena.slots.unused_bytes == SLOT
+    assert not ledger.share("map").has_room(100_000 - SLOT + 1)
+    assert ledger.share("map").try_acquire(100_000 - SLOT) is None
+    assert address(arena.empty(SMALL, FLOAT)) == where
+    ledger.share("batch").charge(100_000 - SLOT + 1)  # who cannot does
+    assert arena.slots.unused_bytes == 0
+
+
+def test_who_can_do_without_gets_what_was_not_used_for_long() -> None:
+    ledger, arena = new_arena(budget=100_000)
+    arena.empty((600,), FLOAT)
+    for _ in range(100):
+        arena.empty(SMALL, FLOAT)
+    assert ledger.share("map").has_room(100_000 - SLOT)
+    assert ledger.charged_bytes == arena.slots.unused_bytes == SLOT
+
+
+def test_slots_in_use_and_those_off_the_ledger_are_no_room() -> None:
+    ledger, arena = new_arena(budget=100_000)
+    batch = arena.empty(SMALL, FLOAT)
+    assert arena.slots.unused_bytes == 0
+    arena.slots.hand_over(batch)
+    arena.slots.release_idle()
+    del batch
+    assert (arena.slots.unused_bytes, ledger.charged_bytes) == (0, 0)
+
+
 # --- closing ---
 
 
@@ -288,3 +320,39 @@ def test_bytes_that_no_slot_holds() -> None:
     assert unaccounted(slot[1], users[1], Failed(ValueError())) == 0
     assert unaccounted(fresh[1], (fresh[2], slot[3])) == 64
     assert unaccounted(np.float32(1), {"a": np.zeros(3), "b": users[0]}) == 28
+
+
+def pages_present(array: np.ndarray) -> float:
+    """Which part of an array's memory is there."""
+    start, end = array.ctypes.data, array.ctypes.data + array.nbytes
+    first, last = start // mmap.PAGESIZE, -(-end // mmap.PAGESIZE)
+    with open("/proc/self/pagemap", "rb", buffering=0) as file:
+        entries = np.frombuffer(os.pread(file.fileno(), 8 * (last - first), 8 * first), np.uint64)
+    return float((entries >> np.uint64(63)).mean())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which pages are there")
+@pytest.mark.parametrize("megabytes, touched", [(1, True), (1.5, True), (2, True), (3.5, True), (8, False)])
+def test_new_slots_are_there_before_they_are_written(megabytes: float, touched: bool) -> None:
+    ledger = Ledger(64 << 20)
+    arena = Arena(Slots(ledger), ledger.share("batch"))
+    slot = arena.empty((int(megabytes * (1 << 20)),), np.dtype(np.uint8))
+    untouched = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if pages_present(np.frombuffer(untouched, np.uint8)) > 0.5:
+        pytest.skip("this system has pages there at once")
+    if not touched:
+        assert pages_present(slot) < 0.5
+        return
+    try:
+        mmap.mmap(-1, 4096).madvise(23)
+    except OSError:
+        pytest.skip("this kernel cannot")
+    assert pages_present(slot) == 1
+
+
+def test_slots_are_made_where_the_kernel_cannot_touch_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.memory.arena._POPULATE_WRITE", 9999)
+    ledger = Ledger(64 << 20)
+    slot = Arena(Slots(ledger), ledger.share("batch")).empty((1 << 20,), np.dtype(np.uint8))
+    slot[:] = 1
+    assert slot.sum() == 1 << 20

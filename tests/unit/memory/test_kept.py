@@ -209,3 +209,32 @@ def test_python_objects_count(element: Any, expected: int) -> None:
 def test_what_no_file_can_hold(space: SpillSpace) -> None:
     assert Overflow(lambda: space).store([object()]) is None
     assert space.used_bytes == 0
+
+
+def test_a_smaller_run_moves_each_chunk_once(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    first = joined(kept, 1_000_000)
+    for i in range(23):
+        append(kept, np.full(1000, i))
+    assert not on_disk(kept)
+    kept.leave(first)
+    share = joined(kept, 30_000)
+    assert share.charged_bytes == kept.nbytes <= 30_000 * 3 // 4
+    assert all_of(kept) == list(range(kept.num_kept))
+    assert len(on_disk(kept)) > 10
+
+
+def test_rows_that_are_alike_can_be_read_one_by_one(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    share = joined(kept, 800_000)
+    for i in range(0, 200, 4):
+        append(kept, *[np.full(1000, i + j) for j in range(4)])
+    found = kept.find(195, 1)
+    assert isinstance(found, Stretch)
+    rows = found.place.rows
+    assert rows is not None
+    columns = rows.kind.empty(1, np.empty)
+    rows.read(found.place.reader, found.offset, 1, columns, 0)
+    assert (columns[0] == 195).all()
+    assert found.place.index_bytes > 340  # what is known of its rows counts as well
+    kept.leave(share)

@@ -1,5 +1,6 @@
 """Spill spaces: nothing is left behind, nothing of others is touched, limits hold."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import BadArgument, SpillError
-from penstock.memory.spill import SpillSpace, _lies_in_memory, default_directory
+from penstock.memory.spill import LastingSpill, SpillSpace, _lies_in_memory, default_directory
 
 OWNER = """
 import sys, time
@@ -228,3 +229,66 @@ def test_memory_is_no_place_to_spill_to(tmp_path: Path, monkeypatch: pytest.Monk
     assert not _lies_in_memory("/tmp", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", "/dev/shm")
     assert default_directory() == "/var/tmp"
+
+
+def test_the_limit_is_on_a_run_and_its_caches_together(tmp_path: Path) -> None:
+    run = SpillSpace(str(tmp_path), limit_bytes=1000)
+    cache = LastingSpill()
+    cache.use_in(run)
+    run.reserve(300)
+    cache.space().reserve(500)
+    assert (run.used_bytes, cache.used_bytes, run.total_bytes) == (300, 500, 800)
+    text = rf"300 B more on disk and 800 B of the limit of 1 kB are in use in {tmp_path}.*\(500 B by caches\).*=1_100"
+    for space in (run, cache.space()):
+        with pytest.raises(SpillError, match=text):
+            space.reserve(300)
+    assert run.total_bytes == 800
+    run.release(300)
+    cache.space().reserve(500)
+    run.close()
+
+
+def test_what_outlives_a_run_counts_in_the_next_and_in_all_that_are_open(tmp_path: Path) -> None:
+    cache = LastingSpill()
+    first = SpillSpace(str(tmp_path), limit_bytes=1000)
+    cache.use_in(first)
+    cache.space().reserve(700)
+    first.close()
+    cache.space().reserve(500)  # no run is open that could mind
+    small, large = SpillSpace(str(tmp_path), limit_bytes=1300), SpillSpace(str(tmp_path), limit_bytes=9000)
+    for run in (small, large):
+        cache.use_in(run)
+        assert run.total_bytes == 1200
+    with pytest.raises(SpillError, match=r"1\.2 kB of the limit of 1\.3 kB"):
+        cache.space().reserve(200)
+    small.close()
+    cache.space().reserve(200)
+    large.close()
+
+
+def test_what_outlives_a_run_goes_where_the_last_run_says(tmp_path: Path) -> None:
+    cache = LastingSpill()
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        cache.use_in(SpillSpace(str(tmp_path / name)))
+        assert os.path.dirname(cache.space().directory) == str(tmp_path / name)
+        cache.space().reserve(10)
+    assert cache.used_bytes == 20
+
+
+def test_the_limit_holds_for_threads_that_write_to_both(tmp_path: Path) -> None:
+    run = SpillSpace(str(tmp_path), limit_bytes=1000)
+    cache = LastingSpill()
+    cache.use_in(run)
+
+    def fill(space: SpillSpace) -> None:
+        with contextlib.suppress(SpillError):
+            while True:
+                space.reserve(1)
+
+    threads = [threading.Thread(target=fill, args=(space,)) for space in (run, cache.space()) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert run.total_bytes == 1000

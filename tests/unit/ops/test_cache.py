@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.ipc
 import pytest
 
 import penstock as ps
 from penstock.element import normalize
+from penstock.memory.ipc import IpcReader
 from penstock.testing import _plain, check_op, same
 
 from ..fakes import all_with_errors
@@ -219,6 +221,71 @@ def test_a_limit_on_the_disk_is_a_clear_error_and_nothing_is_lost(tmp_path: Path
         assert found + [int(x[0]) for x in more] == list(range(60))
 
 
+def on_disk(folder: Path) -> int:
+    """Bytes of all spill files."""
+    return sum(path.stat().st_size for path in folder.rglob("*.arrow"))
+
+
+def test_the_limit_is_on_a_run_and_its_cache_together(tmp_path: Path) -> None:
+    """480 kB go through a cache and a shuffle, neither of which has room for much."""
+    made = Counting(lambda x: np.full(1000, x))
+    cached = ps.Dataset.range(60).map(made).cache()
+    ds = cached.filter(lambda x: True).shuffle(50, seed=1, reshuffle_each_iteration=False)
+
+    def limited(spill_limit: int) -> ps.Dataset:
+        return ds.with_options(ps.Options(memory=200_000, spill_dir=tmp_path, spill_limit=spill_limit, progress=False))
+
+    for limit in (300_000, 450_000):
+        run = limited(limit).run(epoch=0)
+        found: list[int] = []
+
+        def watched(run: ps.Run = run, found: list[int] = found, limit: int = limit) -> None:
+            for x in run:
+                found.append(int(x[0]))
+                assert on_disk(tmp_path) <= run.stats()["spilled_bytes"] <= limit
+
+        with pytest.raises(ps.errors.SpillError, match=rf"of the limit of {limit // 1000} kB are in use in {tmp_path}"):
+            watched()
+        with limited(2_000_000).run(epoch=0) as more:
+            more.load_state_dict(run.state_dict())
+            found += [int(x[0]) for x in more]
+        assert sorted(found) == list(range(60))
+    assert made.calls == list(range(60))
+
+
+def test_what_a_cache_left_on_disk_counts_in_the_next_run(tmp_path: Path) -> None:
+    cached = ps.Dataset.range(60).map(lambda x: np.full(1000, x)).cache()
+    options = ps.Options(memory=100_000, spill_dir=tmp_path, spill_limit=600_000, progress=False)
+    assert len(list(cached.with_options(options))) == 60
+    left = on_disk(tmp_path)
+    assert left > 350_000
+    with cached.with_options(options).run() as again:
+        next(again)
+        assert again.stats()["spilled_bytes"] >= left
+        assert again.memory()["spilled_bytes"] >= left
+    shuffled = cached.filter(lambda x: True).shuffle(60, seed=1)
+    with pytest.raises(ps.errors.SpillError, match=r"shuffle at .*limit of 600 kB.* kB by caches"):
+        list(shuffled.with_options(options))
+    del cached, shuffled, again
+    gc.collect()
+    assert on_disk(tmp_path) == 0
+
+
+def test_a_cache_goes_on_in_the_directory_that_the_next_run_names(tmp_path: Path) -> None:
+    made = Counting(lambda x: np.full(1000, x))
+    ds = ps.Dataset.range(60).map(made).cache()
+    folders = [tmp_path / name for name in "ab"]
+    for folder, count in zip(folders, (30, 60), strict=True):
+        folder.mkdir()
+        options = ps.Options(memory=100_000, spill_dir=folder)
+        assert [int(x[0]) for x in ds.take(count).with_options(options)] == list(range(count))
+        assert on_disk(folder) > 100_000
+    assert [int(x[0]) for x in ds] == list(range(60))
+    assert made.calls == list(range(60))
+    for path in tmp_path.rglob("*.arrow"):  # the file that was left is complete, so that others can open it
+        assert path.parent.parent == folders[1] or pyarrow.ipc.open_file(path).num_record_batches
+
+
 def spill_directories(parent: Path) -> list[str]:
     return [path.name for path in parent.iterdir()]
 
@@ -275,3 +342,50 @@ def test_the_operator_can_be_sent_elsewhere_without_what_it_keeps() -> None:
     ds = ps.Dataset.range(3).cache()
     list(ds)
     assert pickle.loads(pickle.dumps(ds.node.op)).store.kept is None
+
+
+# --- rows read to where they are wanted ---
+
+
+@pytest.mark.parametrize("batch", [4, 7, 12])
+def test_a_batch_is_read_from_disk_in_one_go(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = ps.Dataset.range(600).map(lambda x: (np.full(20_000, x % 256, np.uint8), x)).cache()
+    with dataset.batch(6).run(memory=2_000_000) as run:
+        assert len(list(run)) == 100
+    assert run.stats()["spilled_bytes"] > 8_000_000
+    whole: list[int] = []
+    read = IpcReader.read
+    monkeypatch.setattr(IpcReader, "read", lambda *args, **named: whole.append(1) or read(*args, **named))
+    seen = 0
+    with dataset.batch(batch).run(memory=2_000_000) as run:
+        for images, labels in run:
+            assert labels.tolist() == list(range(seen, seen + len(labels)))
+            assert (images == labels[:, None] % 256).all()
+            seen += len(labels)
+            assert run.ledger.charged_bytes <= 2_000_000
+    assert seen == 600
+    assert len(whole) < 20  # of about a hundred batches on disk
+
+
+def test_little_at_a_time_is_read_with_its_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = ps.Dataset.range(1000).map(lambda x: np.full(5000, x % 251, np.uint8)).cache()
+    with dataset.batch(25).run(memory=2_000_000) as run:
+        list(run)
+    reads: list[int] = []
+    fill = IpcReader.fill
+    monkeypatch.setattr(IpcReader, "fill", lambda *args: reads.append(args[1].nbytes) or fill(*args))
+    with dataset.batch(1).run(memory=2_000_000) as run:
+        assert [int(x[0, 0]) for x in run] == [i % 251 for i in range(1000)]
+    assert 10 < len(reads) < 200
+
+
+def test_a_run_with_too_little_memory_reads_row_by_row() -> None:
+    """It need not make again what a run with more memory wrote in larger batches."""
+    calls: list[int] = []
+    made = ps.Dataset.range(60).map(lambda x: calls.append(int(x)) or np.full(40_000, x, np.uint8)).cache()
+    with made.run(memory=3_000_000) as run:
+        list(run)
+    assert len(calls) == 60
+    with made.run(memory=300_000) as run:
+        assert [int(x[0]) for x in run] == list(range(60))
+    assert len(calls) == 60

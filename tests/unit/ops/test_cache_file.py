@@ -314,3 +314,25 @@ def test_a_position_in_a_complete_file(tmp_path: Path, done: int, gone: bool) ->
     with make().run() as resumed:
         resumed.load_state_dict(state)
         assert [int(x) for x in resumed] == rest == [0, 2, 3, 5][done:]
+
+
+def test_a_pass_that_was_resumed_before_it_began_is_completed_by_the_next(tmp_path: Path) -> None:
+    made = Counting()
+
+    def cached(name: str) -> ps.Dataset:
+        return ps.Dataset.range(20).map(made).cache(tmp_path / name)
+
+    with cached("first").run() as first:
+        for _ in range(5):
+            next(first)
+        position = first.state_dict()
+    ds = cached("second")
+    with ds.run() as run:
+        run.load_state_dict(position)
+        assert values(run) == list(range(5, 20))
+    assert not (tmp_path / "second").exists()
+    assert values(cached("second")) == list(range(20))
+    assert (tmp_path / "second").exists()
+    made.calls.clear()
+    assert values(cached("second")) == values(ds) == list(range(20))
+    assert made.calls == []

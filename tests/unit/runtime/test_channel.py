@@ -45,7 +45,24 @@ def test_as_much_is_reserved_as_so_many_elements_will_hold() -> None:
     assert larger.nbytes == 1000
     smaller = admit.try_admit(1, 1)
     assert smaller is not None
-    assert smaller.nbytes == 20  # the largest block seen, and a quarter
+    assert smaller.nbytes == 10  # what two took says nothing of one, but that one takes half
+
+
+def test_unused_slots_are_room_for_the_next_batches() -> None:
+    """What others need to go on may lie there already: it must not be freed to be seen, nor be asked for twice."""
+    admit, _, ledger = admission(200_000)
+    first = admit.try_admit(0)
+    assert first is not None
+    admit.settle(first, block(1000))
+    slot = admit._arena.empty((40_000,), np.dtype(np.uint8))
+    others = ledger.share("shuffle").acquire(200_000 - ledger.charged_bytes - 60_000)
+    assert admit.try_admit(1) is None  # two batches more would not fit
+    del slot
+    charged = ledger.charged_bytes
+    more = admit.try_admit(1)
+    assert more is not None
+    assert ledger.charged_bytes == charged + more.nbytes
+    others.release()
 
 
 def test_what_was_begun_is_seen_before_it_is_settled() -> None:
@@ -133,6 +150,22 @@ def test_stopping_waits_for_all_threads() -> None:
     threads.stop()
     assert sorted(ended) == ["penstock-test-0", "penstock-test-1", "penstock-test-2"]
     assert threads.count == 0
+
+
+@pytest.mark.timeout(30)
+def test_stopping_wakes_those_who_wait_for_something_else() -> None:
+    threads = Threads("test")
+    other = threads.condition()
+    waits = threading.Event()
+
+    def work() -> None:
+        with threads.changed:  # the same lock
+            waits.set()
+            other.wait_for(lambda: threads.stopped)
+
+    threads.start(work)
+    assert waits.wait(20)
+    threads.stop()
 
 
 @pytest.mark.timeout(30)

@@ -1,6 +1,7 @@
 """The cursor of parallel calls, on inputs and functions of its own: how pieces are cut, and what becomes of errors."""
 
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,6 +100,119 @@ def test_what_waits_or_counts_or_is_large_or_does_not_say_comes_as_it_was_asked_
     cursor, _ = parallel(source, **options)
     assert len(all_of(cursor, 4)) == 1000
     assert max(source.asked) <= 2  # a fair part of what was asked for
+    cursor.close()
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_cheap_elements_that_are_large_are_joined_and_no_more_are_in_flight(ordered: bool) -> None:
+    def function(block: Block, place: int) -> Block:
+        return Block.of_rows([np.full(100_000, row, np.uint8) for row in block.rows()])
+
+    source = ListCursor(numbers(1200))
+    cursor, ledger = parallel(source, num=4, ordered=ordered, function=function, budget=100_000_000)
+    found = []
+    while (block := cursor.pull(1)) is not None:
+        found.append(int(block.rows()[0][0]))
+        # Eight pieces while the consumer waits; and each worker may have begun one that was allowed when it looked.
+        assert source.place - len(found) <= (8 + 4) * 4
+    assert sorted(found) == sorted(i % 256 for i in range(1200))
+    assert max(source.asked[:64]) == 1  # a few cheap ones prove nothing
+    assert max(source.asked) in (2, 3, 4)
+    cursor.close()
+    assert ledger.charged_bytes == 0
+
+
+def test_dear_elements_are_not_joined() -> None:
+    never = threading.Event()
+
+    def function(block: Block, place: int) -> Block:
+        never.wait(0.001)
+        return Block.of_rows([np.full(100_000, row, np.uint8) for row in block.rows()])
+
+    source = ListCursor(numbers(300))
+    cursor, _ = parallel(source, num=4, function=function, budget=100_000_000)
+    assert len(all_of(cursor, 1)) == 300
+    assert max(source.asked) == 1
+    cursor.close()
+
+
+def test_elements_of_which_half_are_dear_are_not_joined() -> None:
+    """All that are in one piece wait for each other: four workers would have no more to do than two."""
+    never = threading.Event()
+
+    def function(block: Block, place: int) -> Block:
+        for row in block.rows():
+            if row % 2:
+                never.wait(0.004)
+        return Block.of_rows([np.full(100_000, row, np.uint8) for row in block.rows()])
+
+    source = ListCursor(numbers(600))
+    cursor, _ = parallel(source, num=4, function=function, budget=100_000_000)
+    assert len(all_of(cursor, 1)) == 600
+    assert sum(asked == 1 for asked in source.asked) > 550
+    cursor.close()
+
+
+def test_joined_elements_come_singly_where_memory_is_short() -> None:
+    def function(block: Block, place: int) -> Block:
+        return Block.of_rows([np.full(100_000, row, np.uint8) for row in block.rows()])
+
+    source = ListCursor(numbers(600))
+    cursor, ledger = parallel(source, num=4, function=function, budget=400_000, floor=125_000)
+    assert len(all_of(cursor, 1)) == 600
+    assert ledger.peak_bytes <= 400_000
+    assert max(source.asked) == 1
+    cursor.close()
+
+
+# --- who holds what ---
+
+
+class Fresh(ListCursor):
+    """Elements that nobody else refers to."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(numbers(count))
+        self.given: list[Any] = []
+
+    def pull(self, n: int) -> Block | None:
+        block = super().pull(n)
+        if block is None:
+            return None
+        rows = [np.full(10, row) for row in block.rows()]
+        self.given += map(weakref.ref, rows)
+        return Block.of_rows(rows)
+
+
+def test_what_a_function_was_called_with_is_dropped_before_its_result_can_be_taken() -> None:
+    """It may lie in a slot, and that on the floor of the piece which is the first in turn then."""
+    source = Fresh(50)
+    cursor, _ = parallel(source, num=1, function=lambda block, place: Block.of_rows([np.int64(1)] * block.size))
+    alive: list[Any] = []
+    cursor._tuner.finished = lambda count: alive.extend(ref() for ref in source.given)  # type: ignore[method-assign]
+    assert len(all_of(cursor, 1)) == 50
+    assert len(alive) >= 50
+    assert not any(array is not None for array in alive)
+    cursor.close()
+
+
+def test_there_is_no_moment_in_which_what_was_in_flight_is_with_nobody() -> None:
+    """Who waits for memory looks without a lock: nothing held and nothing released would be a refusal."""
+
+    class Given(list[Any]):
+        def pop(self, *args: Any) -> Any:
+            assert not self[-1].nbytes  # released by now
+            return super().pop(*args)
+
+    cursor, _ = parallel(ListCursor(numbers(50)), num=1, function=images)
+    leave = cursor._leave
+
+    def leaving(ticket: Any) -> None:
+        assert ticket.lease in cursor._given
+        leave(ticket)
+
+    cursor._given, cursor._leave = Given(), leaving  # type: ignore[method-assign]
+    assert len(all_of(cursor, 1)) == 50
     cursor.close()
 
 

@@ -181,14 +181,16 @@ class AheadCursor(Cursor):
             if not self._ready:
                 return None
             item = self._ready[0]
+            # In the consumer's hands, or released, before it has left: who waits for memory looks without a lock, and
+            # would find that nobody is to release any.
             if item.error is not None:
-                self._ready.popleft()
                 item.lease.release()
+                self._ready.popleft()
                 raise item.error
             block = item.take(n)
             if item.empty:
-                self._ready.popleft()
                 self._given = item.lease
+                self._ready.popleft()
             changed.notify_all()
             return block
 

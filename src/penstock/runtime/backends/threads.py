@@ -1,9 +1,8 @@
 """The thread backend: a function of blocks called in several threads (`num_parallel_calls`).
 
-Handing a piece from thread to thread costs tens of microseconds, and several times that where threads contend for the
-interpreter. So a piece should be worth about a millisecond. Where elements are so cheap that the demand is not worth
-that, pieces go beyond the demand, within bounds (`_reach`): of small elements only, in memory that nobody misses, never
-more in flight than were delivered so far, so that who takes ten elements does not pay for thousands.
+Handing a piece from thread to thread costs tens of microseconds, so pieces are of some size (see `pieces`). Waking a
+thread costs as much. So nobody is woken for what another one is there for: the consumer when what it waits for
+is ready, a worker when there is work worth it (`_call_up`), the one that is short of memory when some was given back.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from time import perf_counter_ns
 
 from ...block import Block
 from ...cursor import Cursor, State, expect_list
-from ...element import nbytes_of
 from ...errors import StateError
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
@@ -25,17 +23,13 @@ from ...plan.traits import Traits
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
 from .inline import count_failures
+from .pieces import Pieces
 from .tuner import ParallelismTuner
 
 __all__ = ["ParallelCursor"]
 
-_PIECE_NS = 1_000_000
-# A call that took no longer than this may have spent most of it waiting for the interpreter.
-_CONTENDED_NS = 20 * _PIECE_NS
-# Bounds of what is in flight beyond the demand: elements in all, bytes of a piece, and the part of free memory.
-_MOST_BEYOND = 8192
-_PIECE_BYTES = 1 << 16
-_FREE_PART = 16
+# Who is short of memory looks again after so long: it may have come free without anybody telling.
+_LOOK_AGAIN_S = 0.005
 
 
 class ParallelCursor(Cursor):
@@ -75,11 +69,8 @@ class ParallelCursor(Cursor):
         self._tickets: deque[Ready] = deque()
         self._place = 0
         # Who counts failures, or may wait long for an element, gets no more than was demanded.
-        self._may_reach = not live and not traits.tells_failures
+        self._pieces = Pieces(share, self._tuner, may_reach=not live and not traits.tells_failures)
         self._demand = 1
-        self._delivered = 0
-        self._element_ns = 0
-        self._element_bytes = 0
         self._ended = False
         # Failures that the input has heard of; of these, those in pieces delivered whole, or found further up.
         self._num_lost = 0
@@ -90,7 +81,14 @@ class ParallelCursor(Cursor):
         self._num_untold = 0
         # Held while pulling, so that tickets are given in the order of the input; taken before `changed`, never after.
         self._pulling = threading.Lock()
+        # The consumer waits for `changed`, idle workers to be called up, one who is short until some is given back,
+        # and those whom the tuner found to be too many for the end.
         self._threads = Threads("map")
+        self._called_up = self._threads.condition()
+        self._given_back = self._threads.condition()
+        self._dismissed = self._threads.condition()
+        self._num_idle = 0
+        self._starving = False  # the consumer waits
 
     # --- in the workers ---
 
@@ -99,32 +97,62 @@ class ParallelCursor(Cursor):
         while True:
             with changed:
                 while not self._threads.stopped and not self._may_begin(number):
-                    changed.wait()
+                    if number < self._tuner.level:
+                        self._num_idle += 1  # until it is called up
+                        self._called_up.wait()
+                    else:
+                        self._dismissed.wait()
                 if self._threads.stopped:
                     return
             self._begin_and_call()
 
+    def _call_up(self) -> None:
+        """Wakes idle workers, as many as there is work for that those who are awake will not get to at once.
+
+        One at least if half of what may be in flight is gone, and all while the consumer waits.
+        """
+        if not self._num_idle or self._ended:
+            return
+        most = self._pieces.most(self._starving)
+        num_open = most - len(self._tickets)
+        num_awake = min(self._tuner.level, self._threads.count) - self._num_idle
+        worth = num_open if self._starving else self._pieces.num_worth_waking(num_open) - num_awake
+        if not num_awake and 2 * num_open >= most:
+            worth = max(1, worth)
+        count = min(worth, num_open, self._num_idle)
+        if count > 0:
+            self._num_idle -= count
+            self._called_up.notify(count)
+
+    def _call_up_all(self) -> None:
+        self._num_idle = 0
+        self._called_up.notify_all()
+
     def _may_begin(self, number: int) -> bool:
-        return number < self._tuner.level and not self._ended and len(self._tickets) < 2 * self._tuner.level
+        is_open = len(self._tickets) < self._pieces.most(self._starving)
+        return is_open and not self._ended and number < self._tuner.level
 
     def _begin_and_call(self) -> None:
         with self._pulling:
             begun = self._begin()
         if begun is not None:
-            self._call(*begun)
+            self._call(begun)
 
-    def _begin(self) -> tuple[Ready, Block] | None:
+    def _begin(self) -> Ready | None:
         """Pulls the next piece of the input and gives it its ticket."""
         changed = self._threads.changed
         with changed:
-            size, lease = self._piece(), None
+            size, lease = self._pieces.size(self._demand), None
             if not self._ended and not self._threads.stopped:
                 lease = self._admission.try_admit(len(self._tickets), size)
+                if lease is None and 1 < size <= self._pieces.num_joined:
+                    size = 1
+                    lease = self._admission.try_admit(len(self._tickets), size)
                 if lease is not None and not lease.nbytes:  # one is sure to fit, and more are not
                     size = 1
             if lease is None:
                 if not self._ended and not self._threads.stopped:
-                    changed.wait(0.002)  # until the consumer has taken something, or memory came free elsewhere
+                    self._given_back.wait(_LOOK_AGAIN_S)
                 return None
             ticket = Ready(None, self._place, lease)
             ticket.lost_before = self._num_lost
@@ -147,7 +175,7 @@ class ParallelCursor(Cursor):
         with changed:
             self._begun = None
             if block is not None:
-                ticket.size = block.size
+                ticket.input, ticket.size = block, block.size
                 ticket.pulling_ns = perf_counter_ns() - start
                 self._place += block.size
             else:
@@ -160,7 +188,7 @@ class ParallelCursor(Cursor):
             if self._num_untold:
                 num_lost, self._num_untold = self._num_untold, 0
                 self._lost(num_lost)
-        return None if block is None else (ticket, block)
+        return None if block is None else ticket
 
     def _hold_input(self, ticket: Ready, block: Block) -> None:
         """The input may be asked again while the function still looks at this block: it is on our account now."""
@@ -177,27 +205,18 @@ class ParallelCursor(Cursor):
         """Whether others will release memory while this piece waits for it."""
         if self._threads.stopped:
             return False
-        first = next(iter(self._tickets), None) is ticket
+        try:
+            first = self._tickets[0] is ticket
+        except IndexError:
+            first = False
         return bool(self._given) or not first or self._boundary.outer_may_release()
 
-    def _piece(self) -> int:
-        """How many elements a call should take: about a millisecond's worth, shared fairly among the workers."""
-        if not self._element_ns:
-            return 1
-        fair = -(-self._demand // max(1, self._tuner.level))
-        return max(1, min(max(fair, self._reach()), _PIECE_NS // self._element_ns))
-
-    def _reach(self) -> int:
-        """How many elements a piece may have whatever the demand."""
-        if not self._may_reach or not self._element_bytes:
-            return 0
-        pieces = 3 * self._tuner.level  # two for each worker may wait, and each may have begun another meanwhile
-        nbytes = min(_PIECE_BYTES, self._share.free_bytes // (_FREE_PART * pieces))
-        return min(min(self._delivered, _MOST_BEYOND) // pieces, nbytes // self._element_bytes)
-
-    def _call(self, ticket: Ready, block: Block) -> None:
+    def _call(self, ticket: Ready) -> None:
         start = perf_counter_ns()
+        block, ticket.input = ticket.input, None
+        assert block is not None
         result, error, num_lost = None, None, 0
+        each_bytes = self._pieces.sampled_bytes(block)
         try:
             with self._share.waiting_while(lambda: self._may_release_before(ticket)):
                 result, num_lost = self._applied(block, ticket.place, _InFlight(ticket.lease, ticket.input_bytes))
@@ -205,23 +224,20 @@ class ParallelCursor(Cursor):
         except BaseException as raised:
             result, error = None, raised
         elapsed = perf_counter_ns() - start
+        # Before the consumer can take the result, and the next piece is the first in turn: a slot that this thread
+        # still looked at would lie on the floor that is meant for that one.
+        del block
         with self._threads.changed:
             ticket.block, ticket.error, ticket.num_lost = result, error, num_lost
-            self._measure(block, result, elapsed + ticket.pulling_ns)
+            self._pieces.measure(ticket.size, each_bytes, result, elapsed + ticket.pulling_ns)
             self._meter.worker_ns += elapsed
-            self._tuner.finished(block.size)
-            self._threads.changed.notify_all()
-
-    def _measure(self, block: Block, result: Block | None, elapsed_ns: int) -> None:
-        """Learns from a piece what an element costs, in time and in bytes of what goes in or comes out."""
-        each_ns = elapsed_ns // block.size
-        if self._element_ns and elapsed_ns < _CONTENDED_NS:
-            each_ns = min(each_ns, 2 * self._element_ns)
-        self._element_ns = (self._element_ns * 3 + each_ns) // 4 or 1
-        if self._may_reach and result is not None:
-            goes_in, comes_out = _sampled_bytes(block), _sampled_bytes(result)
-            if goes_in and comes_out:  # a nested dataset does not say how much it holds
-                self._element_bytes = max(self._element_bytes, goes_in, comes_out)
+            level = self._tuner.level
+            self._tuner.finished(ticket.size)
+            if self._tuner.level != level:
+                self._call_up_all()  # some may be too many now
+            self._call_up()  # as much as is known by now
+            if self._is_ready():
+                self._threads.changed.notify_all()
 
     def _applied(self, block: Block, place: int, room: Room | None = None) -> tuple[Block, int]:
         """What the function makes of a block, and how many elements failed in it."""
@@ -245,7 +261,7 @@ class ParallelCursor(Cursor):
         self._input.lost(n)
         self._num_lost += n
         self._ended = False  # an elastic take below may have made room
-        self._threads.changed.notify_all()
+        self._call_up_all()
 
     # --- in the consumer ---
 
@@ -261,8 +277,12 @@ class ParallelCursor(Cursor):
                 number = self._threads.count
                 self._threads.start(functools.partial(self._work, number))
             start = perf_counter_ns()
+            if not self._is_ready():
+                self._starving = True
+                self._call_up()
             while not self._is_ready() and not (self._ended and not self._tickets):
                 changed.wait()
+            self._starving = False
             self._meter.waiting_ns += perf_counter_ns() - start
             return self._take(n)
 
@@ -275,17 +295,18 @@ class ParallelCursor(Cursor):
         if not self._tickets:
             return None
         ticket = self._tickets[0] if self._ordered else next(t for t in self._tickets if t.done)
+        # In the consumer's hands, or released, before it has left: who waits for memory looks without a lock, and would
+        # find that nobody is to release any.
         if ticket.error is not None:
-            self._leave(ticket)
             ticket.lease.release()
+            self._leave(ticket)
             raise ticket.error
         block = ticket.take(n)
-        self._delivered += block.size
+        self._pieces.num_delivered += block.size
         if ticket.empty:
-            self._leave(ticket)
             self._given.append(ticket.lease)
+            self._leave(ticket)
             self._num_lost_delivered += ticket.num_lost or 0
-            self._threads.changed.notify_all()
         return block
 
     def _leave(self, ticket: Ready) -> None:
@@ -293,21 +314,24 @@ class ParallelCursor(Cursor):
         first = self._tickets[0] if self._tickets else self._begun
         if first is not None:
             first.lease.come_first()
+        self._given_back.notify()
+        self._call_up()
 
     def _take_back(self) -> None:
         """The consumer asks again: what it was given is no longer on its way."""
         if self._given:
             with self._threads.changed:
                 while self._given:
-                    self._given.pop().release()
-                self._threads.changed.notify_all()
+                    self._given[-1].release()  # first, as in `_take`
+                    self._given.pop()
+                self._given_back.notify()
 
     def _pull_inline(self, n: int) -> Block | None:
         """Calls in the consumer's own thread, while the tuner finds out what a call costs, or if calls are cheap."""
         self._take_back()
         if self._tickets:
             return self._take(n)
-        block = self._input.pull(n if self._element_ns else 1)
+        block = self._input.pull(n if self._pieces.element_ns else 1)
         if block is None:
             return None
         start = perf_counter_ns()
@@ -318,7 +342,7 @@ class ParallelCursor(Cursor):
         elapsed = perf_counter_ns() - start
         self._num_lost_delivered += num_lost
         self._place += block.size
-        self._element_ns = elapsed // block.size or 1
+        self._pieces.element_ns = elapsed // block.size or 1
         self._tuner.called_inline(block.size, elapsed)
         return result
 
@@ -414,10 +438,3 @@ class _InFlight:
         if self._made > self._lease.nbytes:
             self._lease.settle(self._made)
         return True
-
-
-def _sampled_bytes(block: Block) -> int:
-    """Bytes of an element, judged by the first: enough to tell small ones from large ones."""
-    if block.columns is not None:
-        return -(-block.nbytes // block.size)
-    return nbytes_of(block.rows()[0])
