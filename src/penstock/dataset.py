@@ -59,7 +59,7 @@ def method(place: str) -> Any:
     def make(op: type[Op]) -> Any:
         def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
             try:
-                node = Node(op(*args, **kwargs), (self.node,), caller_origin())
+                node = Node(op(*args, **kwargs), (self.node,), caller_origin(2))
                 return Dataset(node, self._options, Epochs((self._epochs,)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
@@ -75,7 +75,7 @@ def source(place: str) -> Any:
     def make(op: type[Op]) -> Any:
         def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
             try:
-                return Dataset(Node(op(*args, **kwargs), (), caller_origin()))
+                return Dataset(Node(op(*args, **kwargs), (), caller_origin(2)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
 
@@ -165,7 +165,8 @@ class Dataset:
         self._options = _NO_OPTIONS if options is None else options
         self._epochs = Epochs() if epochs is None else epochs
         self._measured: tuple[Measured, ...] = ()  # by explain(sample=…): what each stage gave and held
-        node.spec  # noqa: B018  a mistake is found here, at the user's line
+        if node.inputs:  # a source has seen to its arguments by itself
+            node.spec  # noqa: B018  a mistake is found here, at the user's line
 
     # Sources.
     from_tensor_slices = source("arrays:FromTensorSlices")

@@ -230,7 +230,8 @@ def leaf_bytes(leaf: Any) -> int:
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
         return sum(map(len, leaf.reshape(-1).tolist())) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
     if is_dataset(leaf):  # a window, or what was made of one, holds elements
-        return sum(node.op.held_bytes for node in leaf.node.walk())
+        node = leaf.node
+        return sum([part.op.held_bytes for part in node.walk()]) if node.inputs else int(node.op.held_bytes)
     return int(getattr(leaf, "nbytes", 0))
 
 

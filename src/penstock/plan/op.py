@@ -222,6 +222,16 @@ class Op:
         raise AssertionError(f"{type(self).__name__} is not a random-access source")
 
     @property
+    def num_elements(self) -> int:
+        """How many elements a source has, found without making a spec; below 0 as in a spec."""
+        return self.spec(()).cardinality
+
+    @property
+    def reading_may_fail(self) -> bool:
+        """Whether a source's elements lie somewhere from where they may not come."""
+        return False
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of elements that it carries in itself, and that are no arrays of the user's."""
         return 0

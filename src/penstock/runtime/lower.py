@@ -216,6 +216,9 @@ class _Context:
 
     def open_dataset(self, dataset: Any, *key: int, account: int = 0) -> Cursor:
         node = dataset.node
+        if node.op.traits is SOURCE and not node.op.reading_may_fail:
+            cursor: Cursor = node.op.open(self)  # needs nothing of its own
+            return cursor
         if node.has_any(_is_unsettled):
             node = settled(seeded_by(node, *key))
         if self.stages.optimize is not None and node.inputs:
@@ -226,19 +229,28 @@ class _Context:
         self.stages.settle_account(self.share, account)
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
-        node = dataset.node
-        batch = None
-        if node.op.traits is COLLATES and node.inputs:
-            batch, node = node.op, node.inputs[0]
-            most = batch.most_at_once
-        if node.op.traits is not SOURCE or not 0 < node.spec.cardinality <= most:
+        node, batch = dataset.node, None
+        if node.inputs:
+            batch = node.op
+            if batch.traits is not COLLATES:
+                return None
+            node, most = node.inputs[0], batch.most_at_once
+        source = node.op
+        if source.traits is not SOURCE:
             return None
-        context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
-        block: Block = node.op.reader(context).read(slice(0, node.spec.cardinality))
+        num_elements = source.num_elements
+        if not 0 < num_elements <= most:
+            return None
+        context = self
+        if source.reading_may_fail:  # and then it is named
+            context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
+        block: Block = source.reader(context).read(slice(0, num_elements))
         return block if batch is None else batch.only_batch(block)
 
     def dataset_of(self, rows: list[Any]) -> Any:
-        return self.stages.make_dataset(Node(FromRows(rows), (), self.node.origin))
+        node = Node(FromRows(rows), (), self.node.origin)
+        node.spec  # noqa: B018  refuses what cannot be in one dataset
+        return self.stages.make_dataset(node)
 
     def dataset_of_stack(self, column: np.ndarray, spec: Spec) -> Any:
         return self.stages.make_dataset(Node(FromStack(column, spec), (), self.node.origin))
