@@ -160,11 +160,12 @@ class Dataset:
 
     __penstock_dataset__: ClassVar[bool] = True
 
+    _measured: tuple[Measured, ...] = ()  # by explain(sample=…): what each stage gave and held
+
     def __init__(self, node: Node, options: Options | None = None, epochs: Epochs | None = None) -> None:
         self.node = node
         self._options = _NO_OPTIONS if options is None else options
         self._epochs = Epochs() if epochs is None else epochs
-        self._measured: tuple[Measured, ...] = ()  # by explain(sample=…): what each stage gave and held
         if node.inputs:  # a source has seen to its arguments by itself
             node.spec  # noqa: B018  a mistake is found here, at the user's line
 

@@ -15,8 +15,8 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor
 from ..element import (
-    Failed,
     LEAF,
+    Failed,
     Ragged,
     Sparse,
     Structure,

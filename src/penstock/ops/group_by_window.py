@@ -18,9 +18,10 @@ from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, spec_of
 from .calling import call, check_callable
 from .grouping import Group, Grouping, as_integer
-from .nested import WHOLE_TURN, joined, unnumbered
+from .nested import WHOLE_TURN
 from .stacking import unlike
 from .supply import is_live
+from .weaving import joined, unnumbered
 
 __all__ = ["GroupByWindow"]
 

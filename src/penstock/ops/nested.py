@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
-
-from ..block import Allocate, Block
+from ..block import Block
 from ..cursor import Cursor, Feed, State, expect_list, replay
 from ..element import Failed, is_dataset, nbytes_of
 from ..errors import BadType, OverBudget, PenstockError, StateError
@@ -19,13 +16,12 @@ from ..plan.op import Context
 from ..plan.traits import SOURCE
 from ..spec import UNKNOWN
 from .supply import Hold, Piece, Supply, is_live
+from .weaving import SMALL_BYTES, interleaved, joined, unnumbered
 
-__all__ = ["WHOLE_TURN", "CycleCursor", "joined", "unnumbered"]
+__all__ = ["WHOLE_TURN", "CycleCursor"]
 
 # A turn of at least this many elements is passed on as it comes; shorter ones are gathered.
 WHOLE_TURN = 16
-# What is gathered is stacked as long as it has no more bytes than this: then a copy costs less than many small parts.
-_SMALL_BYTES = 1 << 16
 # Elements that are woven at a time, at most: who takes ten does not pay for thousands.
 _MOST_WOVEN = 1024
 # A thread pays if an element takes longer to make than it takes to hand it over.
@@ -100,7 +96,7 @@ class CycleCursor(Cursor):
         self._num_woven_given = 0
         self._before_woven: State = None
         # What is gathered may have no more bytes than this.
-        self._small_bytes = min(_SMALL_BYTES, context.share.budget_bytes // 64)
+        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64)
         self._ended = False
         self._slots: list[_Slot | None] = [None] * cycle_length
         self._num_open = 0
@@ -115,18 +111,18 @@ class CycleCursor(Cursor):
         left = n
         self._release_spent()
         while left:
-            block = self._take_woven(left)
-            if block is not None:
-                if block.size == n:
-                    return block
-                parts.append(block)
-                left -= block.size
-                continue
+            if self._woven is not None:
+                woven = self._take_woven(self._woven, left)
+                if woven.size == n:
+                    return woven
+                parts.append(woven)
+                left -= woven.size
             slot = self._slots[self._turn]
-            if parts and (self._supply.live if slot is None else slot.live):
-                break  # the next may be long in coming, and what is here can be used
-            if parts and (n - left) * self._each_bytes > self._small_bytes:
-                break  # what was gathered is nobody's any more when its maker is asked again
+            if parts:
+                if not left or (self._supply.live if slot is None else slot.live):
+                    break  # the next may be long in coming, and what is here can be used
+                if (n - left) * self._each_bytes > self._small_bytes:
+                    break  # what was gathered is nobody's any more when its maker is asked again
             if slot is None:
                 if self._ended and not self._num_open:
                     break
@@ -231,13 +227,11 @@ class CycleCursor(Cursor):
             if slot.left > 0:
                 slot.left -= taken
         parts = [part if part.size == taken else part[:taken] for part in parts]
-        self._woven = _interleaved(parts, self._block_length, self._context.arena.empty)
+        self._woven = interleaved(parts, self._block_length, self._context.arena.empty)
         return True
 
-    def _take_woven(self, n: int) -> Block | None:
-        woven, start = self._woven, self._num_woven_given
-        if woven is None:
-            return None
+    def _take_woven(self, woven: Block, n: int) -> Block:
+        start = self._num_woven_given
         self._num_woven_given = min(woven.size, start + n)
         if self._num_woven_given == woven.size:
             self._woven = self._before_woven = None
@@ -426,71 +420,3 @@ def _sure_size(node: Node) -> int:
     if source.op.traits is not SOURCE:
         return UNKNOWN
     return node.spec.cardinality if node.inputs else node.op.num_elements
-
-
-def unnumbered(block: Block) -> Block:
-    """Without positions: those count the elements of one inner dataset."""
-    if block.positions is not None:
-        block.positions = None
-    return block
-
-
-def joined(parts: list[Block], allocate: Allocate) -> Block:
-    """Parts as one block, stacked where they are small and alike."""
-    if len(parts) == 1:
-        return unnumbered(parts[0])
-    if _are_alike(parts):
-        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
-        stacked = [_stacked_column(leaves, allocate) for leaves in by_leaf]
-        columns = [column for column in stacked if column is not None]
-        if len(columns) == len(stacked):
-            return Block.of_columns(parts[0].structure, columns, len(columns[0]))
-    return Block.of_rows([row for part in parts for row in part.rows()])
-
-
-def _stacked_column(leaves: tuple[np.ndarray, ...], allocate: Allocate) -> np.ndarray | None:
-    """One leaf of all parts; None where it is large, or differs in shape or dtype."""
-    first = leaves[0]
-    dtype, each = first.dtype, first.shape[1:]
-    count = 0
-    for leaf in leaves:
-        if leaf.dtype != dtype or leaf.shape[1:] != each:
-            return None
-        count += len(leaf)
-    if count * dtype.itemsize * math.prod(each) > _SMALL_BYTES:
-        return None
-    out = np.empty((count, *each), dtype) if dtype.hasobject else allocate((count, *each), dtype)
-    return np.concatenate(leaves, out=out)
-
-
-def _are_alike(parts: list[Block]) -> bool:
-    """Whether all are columns of one structure."""
-    structure = parts[0].structure
-    return all(part.columns is not None and part.structure.same_layout(structure) for part in parts)
-
-
-def _interleaved(parts: list[Block], block_length: int, allocate: Allocate) -> Block:
-    """Parts of equal size as one block: `block_length` elements of each in turn."""
-    if _are_alike(parts):
-        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
-        woven = [_interleaved_column(leaves, block_length, allocate) for leaves in by_leaf]
-        columns = [column for column in woven if column is not None]
-        if len(columns) == len(woven):
-            return Block.of_columns(parts[0].structure, columns, len(parts) * parts[0].size)
-    by_part = [part.rows() for part in parts]
-    starts = range(0, parts[0].size, block_length)
-    rows = [row for start in starts for part in by_part for row in part[start : start + block_length]]
-    return Block.of_rows(rows, has_failures=False)
-
-
-def _interleaved_column(leaves: tuple[np.ndarray, ...], block_length: int, allocate: Allocate) -> np.ndarray | None:
-    """One leaf of all parts; None where it differs in shape or dtype."""
-    first = leaves[0]
-    if any(leaf.shape != first.shape or leaf.dtype != first.dtype for leaf in leaves):
-        return None
-    each = first.shape[1:]
-    out = (np.empty if first.dtype.hasobject else allocate)((len(leaves) * len(first), *each), first.dtype)
-    turns = out.reshape(-1, len(leaves), block_length, *each)
-    for i, leaf in enumerate(leaves):
-        turns[:, i] = leaf.reshape(-1, block_length, *each)
-    return out

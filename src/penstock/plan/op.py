@@ -221,6 +221,10 @@ class Op:
     def reader(self, context: Context) -> Reader:
         raise AssertionError(f"{type(self).__name__} is not a random-access source")
 
+    def read_all(self, context: Context) -> Block:
+        """All elements of a source."""
+        return self.reader(context).read(slice(0, self.num_elements))
+
     @property
     def num_elements(self) -> int:
         """How many elements a source has, found without making a spec; below 0 as in a spec."""

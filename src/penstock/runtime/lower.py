@@ -238,13 +238,12 @@ class _Context:
         source = node.op
         if source.traits is not SOURCE:
             return None
-        num_elements = source.num_elements
-        if not 0 < num_elements <= most:
+        if not 0 < source.num_elements <= most:
             return None
         context = self
         if source.reading_may_fail:  # and then it is named
             context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
-        block: Block = source.reader(context).read(slice(0, num_elements))
+        block: Block = source.read_all(context)
         return block if batch is None else batch.only_batch(block)
 
     def dataset_of(self, rows: list[Any]) -> Any:
