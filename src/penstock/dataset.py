@@ -166,7 +166,8 @@ class Dataset:
         self.node = node
         self._options = _NO_OPTIONS if options is None else options
         self._epochs = Epochs() if epochs is None else epochs
-        if node.inputs:  # a source has seen to its arguments by itself
+        traits = node.op.traits
+        if node.inputs and (traits.runtime != "order" or traits.draws_places):  # others take any input as it is
             node.spec  # noqa: B018  a mistake is found here, at the user's line
 
     # Sources.

@@ -245,12 +245,19 @@ class FromTensors(Op):
     _element: Any = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.tensors, np.generic) and self.tensors.dtype.kind not in "OSU":
+            self.__dict__["_element"] = self.tensors
+            return
         element = normalize(self.tensors)
         structure = Structure.of(element)
         leaves = structure.flatten(element)
         if not leaves:
             raise BadType("expected at least one array, got none: an element must hold something")
         object.__setattr__(self, "_element", structure.unflatten([read_only(leaf) for leaf in leaves]))
+
+    @property
+    def num_elements(self) -> int:
+        return 1
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(spec_of(self._element), 1)

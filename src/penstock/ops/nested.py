@@ -32,7 +32,7 @@ _MOST_THREADS = 16
 class _Slot:
     """A dataset that is being read, and what it takes to open it again."""
 
-    __slots__ = ("ahead", "before", "feed", "hold", "left", "live", "measured", "number")
+    __slots__ = ("ahead", "before", "feed", "hold", "is_read", "left", "live", "measured", "number")
 
     def __init__(self, number: int, before: State, hold: Hold, node: Node, cursor: Cursor) -> None:
         self.number = number
@@ -41,6 +41,8 @@ class _Slot:
         self.live = node.has_any(is_live)
         #: How many elements are sure to come; UNKNOWN where only reading on can tell.
         self.left = _sure_size(node)
+        #: Whether they are only read, and cost nothing to make.
+        self.is_read = node.op.traits is SOURCE
         self.feed = Feed(cursor)
         self.ahead = False
         self.measured = False
@@ -206,7 +208,7 @@ class CycleCursor(Cursor):
         if self._num_open < len(self._slots) and not self._ended:
             return False  # an empty slot takes its next dataset first
         slots = [slot for slot in (*self._slots[self._turn :], *self._slots[: self._turn]) if slot is not None]
-        if self._each_bytes and all(slot.left > 0 for slot in slots):
+        if self._each_bytes and all(slot.is_read and slot.left > 0 for slot in slots):
             left = max(left, min(_MOST_WOVEN, self._small_bytes // self._each_bytes))
         num_rounds = left // (len(slots) * self._block_length)
         parts: list[Block] = []
@@ -413,10 +415,15 @@ class CycleCursor(Cursor):
 
 
 def _sure_size(node: Node) -> int:
-    """How many elements a plan gives, where that is as sure as for a source and batches of it."""
-    source = node
-    while source.op.traits.collates:
-        source = source.input
-    if source.op.traits is not SOURCE:
+    """How many elements a plan gives, where that is as sure as for a source, batches of it, and a function of either.
+
+    Not for batches of what a function gives: an element that fails begins a new batch.
+    """
+    source, collates = node, False
+    while (traits := source.op.traits) is not SOURCE:
+        if not traits.collates and (collates or not traits.one_to_one):
+            return UNKNOWN
+        source, collates = source.input, traits.collates
+    if collates and source.op.reading_may_fail:
         return UNKNOWN
     return node.spec.cardinality if node.inputs else node.op.num_elements

@@ -141,7 +141,7 @@ class Context(Protocol):
         """Nothing that was made on this account is on its way any more."""
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
-        """All elements of a dataset that is a source of at most so many, or one batch of a source.
+        """All elements of a dataset that is a source of at most so many, or some of its elements, or one batch of it.
 
         None if it is not, and must be opened.
         """
