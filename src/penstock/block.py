@@ -90,6 +90,8 @@ class Block:
     def as_element(self) -> Any:
         """The columns as one element: a batch."""
         assert self.columns is not None
+        if self.structure is LEAF:
+            return self.columns[0]
         return self.structure.unflatten(self.columns)
 
     def __repr__(self) -> str:

@@ -54,7 +54,7 @@ def method(place: str) -> Any:
     def make(op: type[Op]) -> Any:
         def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
             try:
-                node = Node(op(*args, **kwargs), (self.node,), caller_origin())
+                node = Node(op(*args, **kwargs), (self.node,), caller_origin(2))
                 return Dataset(node, self._options, Epochs((self._epochs,)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
@@ -70,7 +70,7 @@ def source(place: str) -> Any:
     def make(op: type[Op]) -> Any:
         def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
             try:
-                return Dataset(Node(op(*args, **kwargs), (), caller_origin()))
+                return Dataset(Node(op(*args, **kwargs), (), caller_origin(2)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
 
@@ -155,12 +155,15 @@ class Dataset:
 
     __penstock_dataset__: ClassVar[bool] = True
 
+    _measured: tuple[Measured, ...] = ()  # by explain(sample=…): what each stage gave and held
+
     def __init__(self, node: Node, options: Options | None = None, epochs: Epochs | None = None) -> None:
         self.node = node
         self._options = _NO_OPTIONS if options is None else options
         self._epochs = Epochs() if epochs is None else epochs
-        self._measured: tuple[Measured, ...] = ()  # by explain(sample=…): what each stage gave and held
-        node.spec  # noqa: B018  a mistake is found here, at the user's line
+        traits = node.op.traits
+        if node.inputs and (traits.runtime != "order" or traits.draws_places):  # others take any input as it is
+            node.spec  # noqa: B018  a mistake is found here, at the user's line
 
     # Sources.
     from_tensor_slices = source("arrays:FromTensorSlices")

@@ -230,7 +230,8 @@ def leaf_bytes(leaf: Any) -> int:
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
         return sum(map(len, leaf.reshape(-1).tolist())) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
     if is_dataset(leaf):  # a window, or what was made of one, holds elements
-        return sum(node.op.held_bytes for node in leaf.node.walk())
+        node = leaf.node
+        return sum([part.op.held_bytes for part in node.walk()]) if node.inputs else int(node.op.held_bytes)
     return int(getattr(leaf, "nbytes", 0))
 
 
@@ -244,23 +245,19 @@ class Structure:
     same keys in another order are equal.
     """
 
-    __slots__ = ("_build", "_fields", "children", "keys", "kind", "num_leaves")
+    __slots__ = ("_build", "_fields", "children", "is_flat", "is_flat_tuple", "is_leaf", "keys", "kind", "num_leaves")
 
     def __init__(self, kind: type | None, keys: tuple[Any, ...] = (), children: tuple[Structure, ...] = ()) -> None:
         self.kind = kind
         self.keys = keys
         self.children = children
         self.num_leaves: int = 1 if kind is None else sum(child.num_leaves for child in children)
+        self.is_leaf = kind is None
+        #: Whether all parts are leaves, as in most nests.
+        self.is_flat = kind is not None and self.num_leaves == len(children) and all(c.kind is None for c in children)
+        #: Whether this is a plain tuple of leaves, the commonest nest by far.
+        self.is_flat_tuple = self.is_flat and kind is tuple
         self._fields, self._build = _access(kind, keys)
-
-    @property
-    def is_leaf(self) -> bool:
-        return self.kind is None
-
-    @property
-    def is_flat_tuple(self) -> bool:
-        """Whether this is a plain tuple of leaves, the commonest nest by far."""
-        return self.kind is tuple and all(child.kind is None for child in self.children)
 
     @staticmethod
     def of(element: Any) -> Structure:
@@ -302,9 +299,26 @@ class Structure:
         if self.kind is None:
             (leaf,) = leaves
             return leaf
-        if self.kind is tuple and self.num_leaves == len(self.children):
-            return tuple(leaves) if self.is_flat_tuple else self._unflatten(iter(leaves))
+        if self.is_flat:
+            return self._build(leaves if isinstance(leaves, list) else list(leaves))
         return self._unflatten(iter(leaves))
+
+    def parts_of(self, value: Any) -> Any:
+        """The parts of a value of just this kind, which may be leaves or not; None if it is of another.
+
+        What `flatten` does for a flat nest, with less looking: for who looks at each part anyway.
+        """
+        kind = type(value)
+        if kind is not self.kind:
+            return None
+        if kind is tuple:
+            return value if len(value) == len(self.keys) else None
+        if isinstance(value, dict) and len(value) != len(self.keys):
+            return None
+        try:
+            return self._fields(value)
+        except KeyError:
+            return None
 
     def _unflatten(self, leaves: Any) -> Any:
         if self.kind is None:
@@ -415,6 +429,8 @@ LEAF = Structure(None)
 def normalize(value: Any) -> Any:
     """Converts what a user gave to an element: nests kept, every leaf through `as_leaf`."""
     kind = type(value)
+    if isinstance(value, np.number):
+        return value
     if kind is np.ndarray or kind is bytes or isinstance(value, np.generic):
         return as_leaf(value)
     if kind is tuple:
@@ -429,7 +445,7 @@ def normalize(value: Any) -> Any:
 
 def nbytes_of(element: Any) -> int:
     """Bytes that an element occupies."""
-    if type(element) is np.ndarray and element.dtype.kind != "O":
+    if isinstance(element, np.number) or (type(element) is np.ndarray and element.dtype.kind != "O"):
         return int(element.nbytes)
     if type(element) is Failed:
         return 0

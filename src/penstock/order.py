@@ -264,6 +264,8 @@ class RepeatOrder(Order):
         if self._period == math.inf:
             return self._first.slice(start, stop)
         period = int(self._period)
+        if type(self._first) is RangeOrder and start // period != (stop - 1) // period:
+            return np.arange(start, stop) % period
         parts: list[Index] = []
         while start < stop:
             iteration, offset = divmod(start, period)

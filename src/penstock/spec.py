@@ -8,6 +8,7 @@ run once: penstock does not trace code, it looks at the first result.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -188,9 +189,20 @@ class Spec:
     element: Any
     cardinality: int = UNKNOWN
 
+    def __init__(self, element: Any, cardinality: int = UNKNOWN) -> None:
+        # By hand, as for `Node`: one for each dataset inside a dataset.
+        fields = self.__dict__
+        fields["element"] = element
+        fields["cardinality"] = cardinality
+
     @property
     def seen(self) -> bool:
         return self.element is not UNSEEN
+
+    @functools.cached_property
+    def batched(self) -> dict[tuple[int, bool], Spec]:
+        """Specs of batches of these elements that were worked out already: thousands of windows have one spec."""
+        return {}
 
     def with_cardinality(self, cardinality: int) -> Spec:
         return Spec(self.element, cardinality)

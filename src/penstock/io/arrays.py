@@ -15,6 +15,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor
 from ..element import (
+    LEAF,
     Failed,
     Ragged,
     Sparse,
@@ -60,8 +61,13 @@ class FromTensorSlices(Op):
     _columns: list[Any] = dataclasses.field(init=False, repr=False)
     _size: int = dataclasses.field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        structure, leaves = _nest_of(self.tensors)
+    def __init__(self, tensors: Any) -> None:
+        fields = self.__dict__
+        fields["tensors"] = tensors
+        if type(tensors) is np.ndarray and tensors.ndim and not tensors.dtype.hasobject:
+            fields["_structure"], fields["_columns"], fields["_size"] = LEAF, [tensors], len(tensors)
+            return
+        structure, leaves = _nest_of(tensors)
         columns = [_as_column(leaf) for leaf in leaves]
         if not columns:
             raise BadType("expected at least one array, got none: an element must hold something")
@@ -69,9 +75,15 @@ class FromTensorSlices(Op):
         if len(set(sizes)) > 1:
             got = repr_nest(structure.unflatten(sizes))
             raise SpecMismatch(f"expected arrays with equal first dimensions, got {got}")
-        object.__setattr__(self, "_structure", structure)
-        object.__setattr__(self, "_columns", columns)
-        object.__setattr__(self, "_size", sizes[0])
+        fields["_structure"], fields["_columns"], fields["_size"] = structure, columns, sizes[0]
+
+    @property
+    def num_elements(self) -> int:
+        return self._size
+
+    @property
+    def reading_may_fail(self) -> bool:
+        return not all(isinstance(column, (np.ndarray, Ragged)) for column in self._columns)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         leaves = [_slice_spec(column) for column in self._columns]
@@ -233,12 +245,19 @@ class FromTensors(Op):
     _element: Any = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.tensors, np.generic) and self.tensors.dtype.kind not in "OSU":
+            self.__dict__["_element"] = self.tensors
+            return
         element = normalize(self.tensors)
         structure = Structure.of(element)
         leaves = structure.flatten(element)
         if not leaves:
             raise BadType("expected at least one array, got none: an element must hold something")
         object.__setattr__(self, "_element", structure.unflatten([read_only(leaf) for leaf in leaves]))
+
+    @property
+    def num_elements(self) -> int:
+        return 1
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(spec_of(self._element), 1)

@@ -23,6 +23,9 @@ __all__ = ["FromGenerator"]
 _log = logging.getLogger("penstock")
 
 
+_TRAITS = Traits(live=True)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class FromGenerator(Op):
     """The values of an iterable that `generator` returns, which is called anew for each iteration.
@@ -83,7 +86,7 @@ class FromGenerator(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(live=True)
+        return _TRAITS
 
     def footprint(self, sizes: Sizes) -> Footprint:
         return one_element(sizes.output, "element")

@@ -42,7 +42,9 @@ class _Arithmetic:
             values = np.arange(first, last, self._step, dtype=np.int64)
         else:
             values = index * self._step + self._start if (self._step, self._start) != (1, 0) else index
-        return Block.of_columns(LEAF, [values.astype(self._dtype, copy=False)], len(values))
+        if self._dtype is not _INT64:
+            values = values.astype(self._dtype, copy=False)
+        return Block(len(values), LEAF, [values], None, False, None)
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -67,6 +69,10 @@ class Range(Op):
     output_type: np.dtype[Any] = _INT64
 
     def __init__(self, *args: int, output_type: Any = np.int64, name: str | None = None) -> None:
+        fields = self.__dict__
+        if len(args) == 1 and type(args[0]) is int and output_type is np.int64:  # most, and many in `flat_map`
+            fields["start"], fields["stop"], fields["step"], fields["output_type"] = 0, args[0], 1, _INT64
+            return
         if not 1 <= len(args) <= 3:
             raise BadArgument(f"expected 1 to 3 numbers (start, stop, step), got {len(args)}")
         if len(args) == 1:
@@ -79,7 +85,7 @@ class Range(Op):
         dtype = _INT64 if output_type is np.int64 else np.dtype(getattr(output_type, "as_numpy_dtype", output_type))
         if dtype.kind not in "iuf":
             raise BadType(f"output_type: expected a number type, got {dtype}")
-        self.__dict__.update(start=start, stop=stop, step=step, output_type=dtype)
+        fields.update(start=start, stop=stop, step=step, output_type=dtype)
 
     @property
     def num_elements(self) -> int:
@@ -94,6 +100,12 @@ class Range(Op):
 
     def reader(self, context: Context) -> Reader:
         return _Arithmetic(self.start, self.step, self.output_type)
+
+    def read_all(self, context: Context) -> Block:
+        numbers = np.arange(self.start, self.stop, self.step, dtype=_INT64)
+        if self.output_type is not _INT64:
+            numbers = numbers.astype(self.output_type)
+        return Block(len(numbers), LEAF, [numbers], None, False, None)
 
     def open(self, context: Context) -> Cursor:
         return InOrderCursor(self.reader(context), self.num_elements)

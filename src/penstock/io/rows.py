@@ -21,6 +21,9 @@ from ..spec import UNSEEN, Spec, merge, spec_of
 
 __all__ = ["FromRows", "FromStack"]
 
+# What is smaller gets no slot in the arena.
+_SMALL_BYTES = 4096
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FromRows(Op):
@@ -45,6 +48,10 @@ class FromRows(Op):
     @property
     def traits(self) -> Traits:
         return SOURCE
+
+    @property
+    def num_elements(self) -> int:
+        return len(self.rows)
 
     @cached_property
     def held_bytes(self) -> int:
@@ -89,12 +96,21 @@ class FromStack(Op):
     column: np.ndarray
     known: Spec
 
+    def __init__(self, column: np.ndarray, known: Spec) -> None:
+        fields = self.__dict__
+        fields["column"] = column
+        fields["known"] = known
+
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return self.known
 
     @property
     def traits(self) -> Traits:
         return SOURCE
+
+    @property
+    def num_elements(self) -> int:
+        return self.known.cardinality
 
     @property
     def held_bytes(self) -> int:
@@ -121,7 +137,9 @@ class _StackReader:
 
     def read(self, index: Index) -> Block:
         part = self._column[index]
-        if isinstance(index, slice):
+        if part.nbytes < _SMALL_BYTES:
+            part = part.copy()
+        elif isinstance(index, slice):
             copy = self._arena.empty(part.shape, part.dtype)
             copy[...] = part
             part = copy

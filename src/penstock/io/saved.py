@@ -89,6 +89,10 @@ class Load(Op):
     def traits(self) -> Traits:
         return SOURCE
 
+    @property
+    def reading_may_fail(self) -> bool:
+        return True
+
     def reader(self, context: Context) -> Reader:
         return _BatchReader([self.saved.reader(number) for number in self._numbers], context)
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Structure, arrays_in, leaf_bytes
+from ..element import Failed, Structure, arrays_in, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
 
 __all__ = ["Arena", "Slots", "slot_bytes"]
@@ -248,6 +248,8 @@ class Arena:
         for row in block.rows():
             if type(row) is np.ndarray:
                 total += self._leaf_bytes(row)
+            elif is_dataset(row):
+                total += leaf_bytes(row)
             elif type(row) is not Failed:
                 total += sum(map(self._leaf_bytes, Structure.of(row).flatten(row)))
         return total

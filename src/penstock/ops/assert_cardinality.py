@@ -16,6 +16,9 @@ from ..spec import INFINITE, Spec
 __all__ = ["AssertCardinality"]
 
 
+_TRAITS = Traits(passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class AssertCardinality(Op):
     """The same elements, and the promise that there are `expected_cardinality` of them.
@@ -47,7 +50,7 @@ class AssertCardinality(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(passes_columns=True)
+        return _TRAITS
 
     def open(self, context: Context) -> Cursor:
         return _AssertCursor(context, self.expected_cardinality)

@@ -55,12 +55,33 @@ class Batch(Op):
 
     internal = ("whole_blocks",)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_size", argument("batch_size", self.batch_size, at_least=1))
-        check_parallel_calls(self, self.num_parallel_calls)
+    def __init__(
+        self,
+        batch_size: int,
+        drop_remainder: bool = False,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        *,
+        whole_blocks: BlockKind | None = None,
+    ) -> None:
+        # By hand, as for `Node`: one for each window.
+        fields = self.__dict__
+        fields["batch_size"] = argument("batch_size", batch_size, at_least=1)
+        fields["drop_remainder"] = drop_remainder
+        fields["num_parallel_calls"] = num_parallel_calls
+        fields["deterministic"] = deterministic
+        fields["whole_blocks"] = whole_blocks
+        if num_parallel_calls is not None:
+            check_parallel_calls(self, num_parallel_calls)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs
+        batched = spec.batched.get((self.batch_size, self.drop_remainder))
+        if batched is None:
+            batched = spec.batched[self.batch_size, self.drop_remainder] = self._batched(spec)
+        return batched
+
+    def _batched(self, spec: Spec) -> Spec:
         size = self.batch_size if self.drop_remainder else None
         element = map_specs(lambda leaf: batched_spec(leaf, size), spec.element)
         return Spec(element, batched_cardinality(spec.cardinality, self.batch_size, self.drop_remainder))
@@ -95,7 +116,7 @@ class Batch(Op):
     def only_batch(self, block: Block) -> Block | None:
         if block.columns is None or (self.drop_remainder and block.size < self.batch_size):
             return None
-        return Block.of_rows([block.as_element()], has_failures=False)
+        return Block(1, LEAF, None, [block.as_element()], False, None)
 
     def open(self, context: Context) -> Cursor:
         if self.whole_blocks is not None:

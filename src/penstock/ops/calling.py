@@ -127,13 +127,14 @@ class Calls:
                     result = function(*row) if type(row) is tuple else function(row)
                 else:
                     result = row if type(row) is Failed else self._raw(row, keys[i])
-                if not isinstance(result, np.number):
+                is_number = isinstance(result, np.number)
+                if not is_number:
                     result = result if type(result) is Failed else as_result(result)
             except Exception as error:
-                result, failed = self._failed(error, place + i), True
+                result, failed, is_number = self._failed(error, place + i), True, False
             results.append(result)
             if room is not None:
-                uncounted += result.nbytes if type(result) is np.ndarray else nbytes_of(result)
+                uncounted += result.nbytes if is_number or type(result) is np.ndarray else nbytes_of(result)
                 num_uncounted += 1
                 if uncounted > self._uncounted_bytes:
                     has_room = room.add(uncounted, num_uncounted)

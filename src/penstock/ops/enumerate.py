@@ -21,6 +21,9 @@ __all__ = ["Enumerate"]
 _LARGEST = 2**63 - 1
 
 
+_TRAITS = Traits(runtime="elementwise", one_to_one=True, keyed=True, passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Enumerate(Op):
     """Pairs of an index, counted from `start`, and the element.
@@ -58,7 +61,7 @@ class Enumerate(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="elementwise", one_to_one=True, keyed=True, passes_columns=True)
+        return _TRAITS
 
     def numbered(self) -> Op | None:
         return None if self.by_number else dataclasses.replace(self, by_number=True)

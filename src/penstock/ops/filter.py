@@ -22,6 +22,9 @@ __all__ = ["Filter"]
 _GATHERED_BYTES = 256
 
 
+_TRAITS = Traits(runtime="elementwise")
+
+
 @dataclasses.dataclass(frozen=True)
 class Filter(Op):
     """Keeps the elements for which `predicate` is true.
@@ -47,7 +50,7 @@ class Filter(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="elementwise")
+        return _TRAITS
 
     def element_function(self, context: Context) -> ElementFunction:
         return _Keep(Predicate(self.predicate, context))

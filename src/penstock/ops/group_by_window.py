@@ -15,12 +15,13 @@ from ..errors import BadArgument, BadType, PenstockError, PlanError, StateError
 from ..order import draw_seed
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, argument
-from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
+from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, spec_of
 from .calling import call, check_callable
 from .grouping import Group, Grouping, as_integer
-from .nested import WHOLE_TURN, joined, unnumbered
+from .nested import WHOLE_TURN
 from .stacking import unlike
 from .supply import is_live
+from .weaving import joined, unnumbered
 
 __all__ = ["GroupByWindow"]
 
@@ -109,10 +110,14 @@ class _GroupByWindowCursor(Cursor):
         self._inner: Cursor | None = None
         self._inner_live = False
         self._live = context.node.input.has_any(is_live)
+        # Windows whose datasets were read at once: their elements may lie in what was given last.
+        self._spent: list[Group] = []
+        self._specs: dict[tuple[type, int], Spec] = {}
 
     def pull(self, n: int) -> Block | None:
         parts: list[Block] = []
         left = n
+        self._release_spent()
         while left:
             if parts and (self._live if self._inner is None else self._inner_live):
                 break  # the next may be long in coming, and what is here can be used
@@ -125,24 +130,31 @@ class _GroupByWindowCursor(Cursor):
                 group = self._grouping.next()
                 if group is None:
                     break
-                failed = group if isinstance(group, Failed) else self._enter(group)
-                if failed is None:
+                block = _failure(group) if isinstance(group, Failed) else self._enter(group, at_once=left)
+                if block is None:
                     continue
-                block = Block.of_rows([failed], has_failures=True)
             if block.size >= WHOLE_TURN and not parts:
                 return unnumbered(block)
             parts.append(block)
             left -= block.size
         return joined(parts, self._context.arena.empty) if parts else None
 
-    def _enter(self, group: Group) -> Failed | None:
-        """Opens the dataset that a window is reduced to; a window of which none can be made is dropped."""
+    def _enter(self, group: Group, at_once: int = 0) -> Block | None:
+        """Opens the dataset that a window is reduced to; a window of which none can be made is dropped.
+
+        Gives a failure instead, or all elements of a dataset that is small enough to be read at once.
+        """
         self._group = group
         self._num_windows += 1
         try:
-            dataset = self._reduce(np.int64(group.key), self._window(group.rows))
+            dataset = self._reduce(np.int64(group.key), self._window(group))
             if not is_dataset(dataset):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
+            block = self._context.read_dataset(dataset, at_once) if at_once else None
+            if block is not None:
+                self._spent.append(group)
+                self._group = None
+                return block
             self._inner = self._context.open_dataset(dataset, self._key, self._num_windows)
             self._inner_live = dataset.node.has_any(is_live)
             return None
@@ -151,9 +163,17 @@ class _GroupByWindowCursor(Cursor):
         except Exception as error:
             failed = Failed(self._context.noted(error, None))
         self._leave()
-        return failed
+        return _failure(failed)
 
-    def _window(self, rows: list[Any]) -> Any:
+    def _window(self, group: Group) -> Any:
+        rows = group.rows
+        kind = type(rows[0])
+        if issubclass(kind, np.number) and len(set(map(type, rows))) == 1:  # small ones: the stack is held instead
+            group.forget_rows()
+            spec = self._specs.get((kind, len(rows)))
+            if spec is None:
+                spec = self._specs[kind, len(rows)] = Spec(spec_of(rows[0]), len(rows))
+            return self._context.dataset_of_stack(np.array(rows), spec)
         try:
             return self._context.dataset_of(rows)
         except PlanError:
@@ -166,8 +186,14 @@ class _GroupByWindowCursor(Cursor):
             self._grouping.release(self._group)
         self._group = self._inner = None
 
+    def _release_spent(self) -> None:
+        for group in self._spent:
+            self._grouping.release(group)
+        self._spent.clear()
+
     def skip(self, n: int) -> int:
         skipped = 0
+        self._release_spent()
         while skipped < n:
             if self._inner is not None:
                 step = self._inner.skip(n - skipped)
@@ -198,4 +224,9 @@ class _GroupByWindowCursor(Cursor):
 
     def close(self) -> None:
         self._leave()
+        self._release_spent()
         self._grouping.close()
+
+
+def _failure(failed: Failed) -> Block:
+    return Block.of_rows([failed], has_failures=True)

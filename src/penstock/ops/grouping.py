@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..cursor import State, expect_list
 from ..element import Failed, as_leaf
 from ..errors import BadArgument, BadType, PenstockError
 from ..plan.op import Context
+from .supply import Pace
 from .tape import Tape
 
 __all__ = ["Group", "Grouping", "as_integer"]
@@ -27,12 +29,8 @@ def as_integer(value: Any, what: str) -> int:
     raise BadType(f"{what}: expected one integer, got {got} {value!r:.60}")
 
 
-class Member(NamedTuple):
-    """A held element, the number it had in the input, and its bytes."""
-
-    number: int
-    row: Any
-    nbytes: int
+#: A held element: the number it had in the input, the element, and its bytes. A plain tuple: one is made for each.
+Member = tuple[int, Any, int]
 
 
 class Group(NamedTuple):
@@ -43,7 +41,15 @@ class Group(NamedTuple):
 
     @property
     def rows(self) -> list[Any]:
-        return [member.row for member in self.members]
+        return [row for _, row, _ in self.members]
+
+    @property
+    def nbytes(self) -> int:
+        return sum([nbytes for _, _, nbytes in self.members])
+
+    def forget_rows(self) -> None:
+        """Keeps the numbers alone, where the elements are held in another way."""
+        self.members[:] = [(number, None, nbytes) for number, _, nbytes in self.members]
 
 
 class Grouping:
@@ -67,6 +73,8 @@ class Grouping:
         self._key_of = key_of
         self._size_of = size_of
         self._least_size = least_size
+        # A source is read without more ado; what costs something to make is made when it is needed.
+        self._pace = None if context.node.input.op.block_kind() is None else Pace(context.share)
         self._groups: dict[int, list[Member]] = {}
         self._sizes: dict[int, int] = {}
         self._num_held = 0
@@ -82,15 +90,17 @@ class Grouping:
         return self._taken(min(self._groups)) if self._groups else None
 
     def _read(self) -> bool:
-        """Reads some elements that are sure to be needed before a window is full; whether there were any."""
+        """Reads some elements, at least as many as are sure to be needed; whether there were any."""
         if self._ended:
             return False
         if self._tape.anchor_due(self._num_held):
             self._tape.drop_anchor(self._numbers(None))
-        first = self._tape.number
-        held = self._tape.next_rows(self._demand())
-        self._waiting.extend([Member(first + i, row, nbytes) for i, (row, nbytes) in enumerate(held)])
+        first, start, demand = self._tape.number, perf_counter_ns(), self._demand()
+        held = self._tape.next_rows(demand if self._pace is None else max(demand, self._pace.demand))
+        self._waiting.extend([(number, row, nbytes) for number, (row, nbytes) in enumerate(held, first)])
         self._ended = not held
+        if held and self._pace is not None:
+            self._pace.adapt(perf_counter_ns() - start, len(held), held[0][1])
         return not self._ended
 
     def _demand(self) -> int:
@@ -101,10 +111,11 @@ class Grouping:
         return min(self._least_size, *missing) if missing else self._least_size
 
     def _add(self, member: Member) -> Group | Failed | None:
-        if type(member.row) is Failed:
-            return member.row
+        number, row, nbytes = member
+        if type(row) is Failed:
+            return row
         try:
-            key = self._key_of(member.row)
+            key = self._key_of(row)
             size = self._sizes.get(key)
             if size is None:
                 size = self._size_of(key)
@@ -112,12 +123,14 @@ class Grouping:
                     raise BadArgument(f"expected windows of at least 1 element, got {size} for key {key}")
                 self._sizes[key] = size
         except PenstockError as error:
-            self._tape.release(member.nbytes)
+            self._tape.release(nbytes)
             return Failed(self._context.located(error))
         except Exception as error:
-            self._tape.release(member.nbytes)
-            return Failed(self._context.noted(error, member.number))
-        members = self._groups.setdefault(key, [])
+            self._tape.release(nbytes)
+            return Failed(self._context.noted(error, number))
+        members = self._groups.get(key)
+        if members is None:
+            members = self._groups[key] = []
         members.append(member)
         self._num_held += 1
         return self._taken(key) if len(members) == size else None
@@ -129,18 +142,18 @@ class Grouping:
 
     def release(self, group: Group) -> None:
         """Takes a window that nobody needs any longer off the ledger."""
-        self._tape.release(sum(member.nbytes for member in group.members))
+        self._tape.release(group.nbytes)
 
     def _numbers(self, given_out: Group | None) -> list[int]:
         groups = [*self._groups.values(), self._waiting, *([given_out.members] if given_out else [])]
-        return [member.number for members in groups for member in members]
+        return [number for members in groups for number, _, _ in members]
 
     def state(self, given_out: Group | None = None) -> State:
         """The position; `given_out` is a window that must be given again when it is restored."""
         oldest = min(self._numbers(given_out), default=None)
-        groups = [[key, [member.number for member in members]] for key, members in self._groups.items()]
-        again = None if given_out is None else [given_out.key, [member.number for member in given_out.members]]
-        number = self._waiting[0].number if self._waiting else self._tape.number
+        groups = [[key, [number for number, _, _ in members]] for key, members in self._groups.items()]
+        again = None if given_out is None else [given_out.key, [number for number, _, _ in given_out.members]]
+        number = self._waiting[0][0] if self._waiting else self._tape.number
         return [number, int(self._ended), groups, again, self._tape.state(oldest)]
 
     def restore(self, state: State) -> Group | None:
@@ -149,7 +162,7 @@ class Grouping:
         self._ended = bool(ended)
         self._tape.restore(below)
         wanted = sorted(n for _, numbers in [*groups, *([again] if again else [])] for n in numbers)
-        members = {n: Member(n, *self._tape.read_again(n)) for n in wanted}
+        members: dict[int, Member] = {n: (n, *self._tape.read_again(n)) for n in wanted}
         self._tape.skip_to(number)
         self._groups = {key: [members[n] for n in numbers] for key, numbers in groups}
         self._num_held = sum(map(len, self._groups.values()))

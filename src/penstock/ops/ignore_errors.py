@@ -22,6 +22,9 @@ _log = logging.getLogger("penstock")
 _MOST_IN_A_ROW = 1_000_000
 
 
+_TRAITS = Traits(runtime="elementwise", passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class IgnoreErrors(Op):
     """Drops the elements whose making raised, and goes on with the next.
@@ -44,7 +47,7 @@ class IgnoreErrors(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="elementwise", passes_columns=True)
+        return _TRAITS
 
     def element_function(self, context: Context) -> ElementFunction:
         return _Drop(context, self.log_warning)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from ..spec import UNSEEN, Spec
 from .calling import Calls, as_result, call, check_callable, check_parallel_calls
 
 __all__ = ["Map"]
+
+
+# What most maps answer, those inside `flat_map` too.
+_PLAIN = Traits(runtime="elementwise", one_to_one=True, pure=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +69,10 @@ class Map(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN, inputs[0].cardinality)
 
-    @property
+    @functools.cached_property
     def traits(self) -> Traits:
+        if self.num_parallel_calls is None and not self.stateful and not self.telling:
+            return _PLAIN
         parallel = 0 if self.num_parallel_calls is None or self.stateful else self.num_parallel_calls
         return Traits(
             runtime="elementwise",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
-
-from ..block import Allocate, Block
-from ..cursor import Cursor, Feed, State, expect_list
+from ..block import Block
+from ..cursor import Cursor, Feed, State, expect_list, replay
 from ..element import Failed, is_dataset, nbytes_of
 from ..errors import BadType, OverBudget, PenstockError, StateError
 from ..options import AUTOTUNE
@@ -18,15 +15,15 @@ from ..plan.node import Node
 from ..plan.op import Context
 from ..plan.traits import SOURCE
 from ..spec import UNKNOWN
-from .calling import call
 from .supply import Hold, Piece, Supply, is_live
+from .weaving import SMALL_BYTES, interleaved, joined, unnumbered
 
-__all__ = ["WHOLE_TURN", "CycleCursor", "joined", "unnumbered"]
+__all__ = ["WHOLE_TURN", "CycleCursor"]
 
 # A turn of at least this many elements is passed on as it comes; shorter ones are gathered.
 WHOLE_TURN = 16
-# What is gathered is stacked as long as it has no more bytes than this: then a copy costs less than many small parts.
-_SMALL_BYTES = 1 << 16
+# Elements that are woven at a time, at most: who takes ten does not pay for thousands.
+_MOST_WOVEN = 1024
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
 _MOST_THREADS = 16
@@ -35,7 +32,7 @@ _MOST_THREADS = 16
 class _Slot:
     """A dataset that is being read, and what it takes to open it again."""
 
-    __slots__ = ("ahead", "before", "feed", "hold", "left", "live", "measured", "number")
+    __slots__ = ("ahead", "before", "feed", "hold", "is_read", "left", "live", "measured", "number")
 
     def __init__(self, number: int, before: State, hold: Hold, node: Node, cursor: Cursor) -> None:
         self.number = number
@@ -44,6 +41,8 @@ class _Slot:
         self.live = node.has_any(is_live)
         #: How many elements are sure to come; UNKNOWN where only reading on can tell.
         self.left = _sure_size(node)
+        #: Whether they are only read, and cost nothing to make.
+        self.is_read = node.op.traits is SOURCE
         self.feed = Feed(cursor)
         self.ahead = False
         self.measured = False
@@ -94,6 +93,12 @@ class CycleCursor(Cursor):
         self._supply = Supply(context)
         # Of elements whose datasets were read at once: their arrays may lie in what was given last.
         self._spent: list[Hold] = []
+        # Rounds that were woven and not given yet, how many of their elements were, and the position before them.
+        self._woven: Block | None = None
+        self._num_woven_given = 0
+        self._before_woven: State = None
+        # What is gathered may have no more bytes than this.
+        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64)
         self._ended = False
         self._slots: list[_Slot | None] = [None] * cycle_length
         self._num_open = 0
@@ -108,20 +113,30 @@ class CycleCursor(Cursor):
         left = n
         self._release_spent()
         while left:
+            if self._woven is not None:
+                woven = self._take_woven(self._woven, left)
+                if woven.size == n:
+                    return woven
+                parts.append(woven)
+                left -= woven.size
             slot = self._slots[self._turn]
-            if parts and (self._supply.live if slot is None else slot.live):
-                break  # the next may be long in coming, and what is here can be used
-            if parts and (n - left) * self._each_bytes > self._small_bytes:
-                break  # what was gathered is nobody's any more when its maker is asked again
+            if parts:
+                if not left or (self._supply.live if slot is None else slot.live):
+                    break  # the next may be long in coming, and what is here can be used
+                if (n - left) * self._each_bytes > self._small_bytes:
+                    break  # what was gathered is nobody's any more when its maker is asked again
             if slot is None:
                 if self._ended and not self._num_open:
                     break
                 block = self._fill(left)
+            elif not slot.left:
+                self._leave(slot)
+                continue
             else:
                 few = self._few(left)
-                block = self._rounds(few) if few >= self._round_length and not self._given else None
-                if block is None:
-                    block = self._take(slot, few)
+                if few >= self._round_length and not self._given and self._weave(few):
+                    continue
+                block = self._take(slot, few)
                 if block is None:
                     self._leave(slot)
             if block is None:
@@ -133,10 +148,6 @@ class CycleCursor(Cursor):
             left -= block.size
         return joined(parts, self._context.arena.empty) if parts else None
 
-    @property
-    def _small_bytes(self) -> int:
-        return min(_SMALL_BYTES, self._context.share.budget_bytes // 64)
-
     def _few(self, left: int) -> int:
         """How many elements to take at a time: what is left of a part waits in its slot, and may if it is small."""
         if len(self._slots) == 1 or left * self._each_bytes <= self._small_bytes:
@@ -144,7 +155,13 @@ class CycleCursor(Cursor):
         return max(1, self._small_bytes // self._each_bytes)
 
     def _measure(self, block: Block) -> None:
-        each = -(-block.nbytes // block.size) if block.columns is not None else nbytes_of(block.rows()[0])
+        columns = block.columns
+        if columns is None:
+            each = nbytes_of(block.rows()[0])
+        elif len(columns) == 1 and not columns[0].dtype.hasobject:
+            each = -(-columns[0].nbytes // block.size)
+        else:
+            each = -(-block.nbytes // block.size)
         if each > self._each_bytes:
             self._each_bytes = each
 
@@ -160,6 +177,8 @@ class CycleCursor(Cursor):
             turn = min(left, self._block_length - self._given)
             block = slot.feed.take(1) if slot.live else slot.feed.take(turn, self._demand(left, turn))
         if block is not None:
+            if slot.left > 0:
+                slot.left -= block.size
             self._count(block.size - int(block.has_failures))
         return block
 
@@ -180,28 +199,45 @@ class CycleCursor(Cursor):
         rounds, rest = divmod(left - turn, self._round_length)
         return turn + rounds * self._block_length + max(0, rest - others)
 
-    def _rounds(self, left: int) -> Block | None:
-        """Some whole rounds at once, where every slot has its part ready; else None, and nothing is taken."""
+    def _weave(self, left: int) -> bool:
+        """Makes some whole rounds ready, where every slot has its part of them; else nothing is taken.
+
+        Of datasets that are only read, and cost nothing to make, as many rounds as are small: then one step serves many
+        demands.
+        """
+        if self._num_open < len(self._slots) and not self._ended:
+            return False  # an empty slot takes its next dataset first
         slots = [slot for slot in (*self._slots[self._turn :], *self._slots[: self._turn]) if slot is not None]
-        if len(slots) < len(self._slots) and not self._ended:
-            return None  # an empty slot takes its next dataset first
+        if self._each_bytes and all(slot.is_read and slot.left > 0 for slot in slots):
+            left = max(left, min(_MOST_WOVEN, self._small_bytes // self._each_bytes))
         num_rounds = left // (len(slots) * self._block_length)
         parts: list[Block] = []
         for slot in slots:
             if slot.live or not slot.measured:
-                return None
+                return False
             part = slot.feed.peek(num_rounds * self._block_length)
             if part is None or part.has_failures:
-                return None
+                return False
             num_rounds = min(num_rounds, part.size // self._block_length)
             if not num_rounds:
-                return None
+                return False
             parts.append(part)
+        self._num_woven_given, self._before_woven = 0, self.state()
         taken = num_rounds * self._block_length
         for slot in slots:
             slot.feed.skip(taken)
+            if slot.left > 0:
+                slot.left -= taken
         parts = [part if part.size == taken else part[:taken] for part in parts]
-        return _interleaved(parts, self._block_length, self._context.arena.empty)
+        self._woven = interleaved(parts, self._block_length, self._context.arena.empty)
+        return True
+
+    def _take_woven(self, woven: Block, n: int) -> Block:
+        start = self._num_woven_given
+        self._num_woven_given = min(woven.size, start + n)
+        if self._num_woven_given == woven.size:
+            self._woven = self._before_woven = None
+        return woven if not start and n >= woven.size else woven[start : start + n]
 
     def _first(self, slot: _Slot) -> Block | None:
         """The first element of a dataset; if it took long, or that is wished for, a thread reads on."""
@@ -251,42 +287,48 @@ class CycleCursor(Cursor):
         if self._ended:
             self._next_turn()
             return None
-        piece = self._supply.next()
-        if piece is None:
+        supply = self._supply
+        row = supply.next()
+        if row is Supply.END:
             self._ended = True
             return None
-        dataset = self._dataset_of(piece)
+        dataset = self._dataset_of(row, supply.number - 1)
         if type(dataset) is not Failed:
             block = self._context.read_dataset(dataset, at_once) if len(self._slots) == 1 else None
             if block is not None:
-                self._spent.append(piece.hold)
+                if not self._spent or self._spent[-1] is not supply.hold:
+                    self._spent.append(supply.hold.share())
                 return block
+            piece = supply.piece(row)
             ahead = self._turn < self._num_ahead and self._may_read_ahead()
             dataset = self._enter(self._turn, dataset, piece, ahead)
-        if type(dataset) is not Failed:
-            return None
-        piece.hold.release()
+            if type(dataset) is not Failed:
+                return None
+            piece.hold.release()
         return Block.of_rows([dataset], has_failures=True)
 
-    def _dataset_of(self, piece: Piece) -> Any:
+    def _dataset_of(self, row: Any, number: int) -> Any:
         """What the function makes of an element: a dataset, or a failure."""
-        if type(piece.row) is Failed:
-            return piece.row
+        if type(row) is Failed:
+            return row
         try:
-            dataset = call(self._function, piece.row)
+            dataset = self._function(*row) if type(row) is tuple else self._function(row)
             if not is_dataset(dataset):
                 raise BadType(f"map_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
             return dataset
         except Exception as error:
-            return self._failed(error, piece)
+            return self._failed(error, number)
 
     def _enter(self, index: int, dataset: Any, piece: Piece, ahead: bool) -> Failed | None:
         """Opens a dataset in a slot; a failure if that cannot be."""
         try:
             account = index + 1 if self._num_ahead else 0
             cursor = self._context.open_dataset(dataset, self._key, piece.number, account=account)
+        except OverBudget:
+            piece.hold.release()
+            raise
         except Exception as error:
-            return self._failed(error, piece)
+            return self._failed(error, piece.number)
         # The dataset may keep the element that it was made of for as long as it is read.
         slot = _Slot(piece.number, piece.before, piece.hold, dataset.node, cursor)
         slot.measured = not self._num_ahead
@@ -296,13 +338,12 @@ class CycleCursor(Cursor):
             slot.read_ahead(self._context)
         return None
 
-    def _failed(self, error: Exception, piece: Piece) -> Failed:
+    def _failed(self, error: Exception, number: int) -> Failed:
         if isinstance(error, OverBudget):
-            piece.hold.release()
             raise error  # no fault of the element's, which must not be dropped as if it were
         if isinstance(error, PenstockError):
             return Failed(self._context.located(error))
-        return Failed(self._context.noted(error, piece.number))
+        return Failed(self._context.noted(error, number))
 
     def _release_spent(self) -> None:
         for hold in self._spent:
@@ -332,22 +373,29 @@ class CycleCursor(Cursor):
         return skipped
 
     def state(self) -> State:
+        """[turn, elements given in it, elements of the input, whether it ended, its position, slots, elements since].
+
+        The last are of rounds that were woven after all the others were noted.
+        """
+        if self._woven is not None:
+            return [*self._before_woven[:-1], self._num_woven_given]
         slots = [None if slot is None else slot.state() for slot in self._slots]
-        return [self._turn, self._given, self._supply.number, int(self._ended), self._supply.state(), slots]
+        return [self._turn, self._given, self._supply.number, int(self._ended), self._supply.state(), slots, 0]
 
     def restore(self, state: State) -> None:
-        self._turn, self._given, number, ended, below, slots = expect_list(state, 6)
+        self._turn, self._given, number, ended, below, slots, num_woven = expect_list(state, 7)
         self._ended = bool(ended)
         self._slots = [None] * len(slots)
         for i, saved in enumerate(slots):
             if saved is not None:
                 self._reopen(i, *expect_list(saved, 4))
         self._supply.restore(below, number)
+        replay(self, num_woven)
 
     def _reopen(self, index: int, number: int, before: State, ahead: int, below: State) -> None:
         """Makes a dataset again that was being read, and moves to where that was."""
         piece = self._supply.again(number, before)
-        dataset = self._dataset_of(piece)
+        dataset = self._dataset_of(piece.row, number)
         failed = dataset if type(dataset) is Failed else self._enter(index, dataset, piece, bool(ahead))
         slot = self._slots[index]
         if failed is not None or slot is None:
@@ -361,81 +409,21 @@ class CycleCursor(Cursor):
                 slot.close()
         self._slots, self._num_open = [None] * len(self._slots), 0
         self._ended = True
+        self._woven = None
         self._release_spent()
         self._supply.close()
 
 
 def _sure_size(node: Node) -> int:
-    """How many elements a plan gives, where that is as sure as for a source and batches of it."""
-    source = node
-    while source.op.traits.collates:
-        source = source.input
-    return node.spec.cardinality if source.op.traits is SOURCE else UNKNOWN
+    """How many elements a plan gives, where that is as sure as for a source, batches of it, and a function of either.
 
-
-def unnumbered(block: Block) -> Block:
-    """Without positions: those count the elements of one inner dataset."""
-    if block.positions is not None:
-        block.positions = None
-    return block
-
-
-def joined(parts: list[Block], allocate: Allocate) -> Block:
-    """Parts as one block, stacked where they are small and alike."""
-    if len(parts) == 1:
-        return unnumbered(parts[0])
-    if _are_alike(parts):
-        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
-        stacked = [_stacked_column(leaves, allocate) for leaves in by_leaf]
-        columns = [column for column in stacked if column is not None]
-        if len(columns) == len(stacked):
-            return Block.of_columns(parts[0].structure, columns, len(columns[0]))
-    return Block.of_rows([row for part in parts for row in part.rows()])
-
-
-def _stacked_column(leaves: tuple[np.ndarray, ...], allocate: Allocate) -> np.ndarray | None:
-    """One leaf of all parts; None where it is large, or differs in shape or dtype."""
-    first = leaves[0]
-    dtype, each = first.dtype, first.shape[1:]
-    count = 0
-    for leaf in leaves:
-        if leaf.dtype != dtype or leaf.shape[1:] != each:
-            return None
-        count += len(leaf)
-    if count * dtype.itemsize * math.prod(each) > _SMALL_BYTES:
-        return None
-    out = np.empty((count, *each), dtype) if dtype.hasobject else allocate((count, *each), dtype)
-    return np.concatenate(leaves, out=out)
-
-
-def _are_alike(parts: list[Block]) -> bool:
-    """Whether all are columns of one structure."""
-    structure = parts[0].structure
-    return all(part.columns is not None and part.structure.same_layout(structure) for part in parts)
-
-
-def _interleaved(parts: list[Block], block_length: int, allocate: Allocate) -> Block:
-    """Parts of equal size as one block: `block_length` elements of each in turn."""
-    if _are_alike(parts):
-        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
-        woven = [_interleaved_column(leaves, block_length, allocate) for leaves in by_leaf]
-        columns = [column for column in woven if column is not None]
-        if len(columns) == len(woven):
-            return Block.of_columns(parts[0].structure, columns, len(parts) * parts[0].size)
-    by_part = [part.rows() for part in parts]
-    starts = range(0, parts[0].size, block_length)
-    rows = [row for start in starts for part in by_part for row in part[start : start + block_length]]
-    return Block.of_rows(rows, has_failures=False)
-
-
-def _interleaved_column(leaves: tuple[np.ndarray, ...], block_length: int, allocate: Allocate) -> np.ndarray | None:
-    """One leaf of all parts; None where it differs in shape or dtype."""
-    first = leaves[0]
-    if any(leaf.shape != first.shape or leaf.dtype != first.dtype for leaf in leaves):
-        return None
-    each = first.shape[1:]
-    out = (np.empty if first.dtype.hasobject else allocate)((len(leaves) * len(first), *each), first.dtype)
-    turns = out.reshape(-1, len(leaves), block_length, *each)
-    for i, leaf in enumerate(leaves):
-        turns[:, i] = leaf.reshape(-1, block_length, *each)
-    return out
+    Not for batches of what a function gives: an element that fails begins a new batch.
+    """
+    source, collates = node, False
+    while (traits := source.op.traits) is not SOURCE:
+        if not traits.collates and (collates or not traits.one_to_one):
+            return UNKNOWN
+        source, collates = source.input, traits.collates
+    if collates and source.op.reading_may_fail:
+        return UNKNOWN
+    return node.spec.cardinality if node.inputs else node.op.num_elements

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from ..cursor import Cursor
@@ -48,7 +49,7 @@ class Prefetch(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return inputs[0]
 
-    @property
+    @functools.cached_property
     def traits(self) -> Traits:
         return Traits(one_to_one=True, pure=True, passes_columns=True, run_ahead=self.buffer_size or 0)
 

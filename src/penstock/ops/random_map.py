@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from sys import getrefcount
@@ -66,7 +67,7 @@ class RandomMap(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN, inputs[0].cardinality)
 
-    @property
+    @functools.cached_property
     def traits(self) -> Traits:
         return Traits(
             runtime="elementwise",

@@ -15,6 +15,9 @@ from ..spec import INFINITE, Spec
 __all__ = ["Repeat"]
 
 
+_TRAITS = Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Repeat(Op):
     """The input `count` times; without end if `count` is None or negative.
@@ -45,7 +48,7 @@ class Repeat(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+        return _TRAITS
 
     def is_noop(self, spec: Spec) -> bool:
         return self.count == 1

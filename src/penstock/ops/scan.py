@@ -22,6 +22,9 @@ from .packing import pack, unpack
 __all__ = ["Scan"]
 
 
+_TRAITS = Traits(one_to_one=True)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan(Op):
     """Calls `scan_func(state, element)`, which returns the next state and what to give for the element.
@@ -60,7 +63,7 @@ class Scan(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(one_to_one=True)
+        return _TRAITS
 
     def footprint(self, sizes: Sizes) -> Footprint:
         state, one = nbytes_of(self._initial), times(1, sizes.output)

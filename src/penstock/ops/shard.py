@@ -17,6 +17,9 @@ from ..spec import Spec
 __all__ = ["Shard"]
 
 
+_TRAITS = Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Shard(Op):
     """Elements `index`, `index + num_shards`, `index + 2·num_shards`, …
@@ -48,7 +51,7 @@ class Shard(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+        return _TRAITS
 
     def is_noop(self, spec: Spec) -> bool:
         return self.num_shards == 1

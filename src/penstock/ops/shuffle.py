@@ -27,6 +27,9 @@ _BLOCK_BYTES = 1 << 20
 _BLOCK_ELEMENTS = 256
 
 
+_TRAITS = Traits(runtime="order", moves_below_map=True, draws_places=True, passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Shuffle(Op):
     """Shuffles with a buffer of `buffer_size` elements, or the whole dataset.
@@ -71,7 +74,7 @@ class Shuffle(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, draws_places=True, passes_columns=True)
+        return _TRAITS
 
     def is_noop(self, spec: Spec) -> bool:
         return self.buffer_size == 1 or 0 <= spec.cardinality <= 1

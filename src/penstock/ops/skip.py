@@ -16,6 +16,9 @@ from ..spec import Spec
 __all__ = ["Skip"]
 
 
+_TRAITS = Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Skip(Op):
     """All but the first `count` elements; none at all if `count` is negative.
@@ -43,7 +46,7 @@ class Skip(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+        return _TRAITS
 
     def is_noop(self, spec: Spec) -> bool:
         return self.count == 0

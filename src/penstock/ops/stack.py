@@ -18,7 +18,6 @@ class Stack:
 
     def __init__(self, structure: Structure, leaves: list[Any], slots: list[np.ndarray]) -> None:
         self._structure = structure
-        self._flat = structure.is_leaf or structure.is_flat_tuple
         self._slots = slots
         self._likes = [(type(leaf), leaf.shape, leaf.dtype) for leaf in leaves]
         self._slot, self._shape, self._dtype = slots[0], leaves[0].shape, leaves[0].dtype
@@ -37,18 +36,18 @@ class Stack:
         """Writes a result to its place; False if it is not like the first one."""
         if self._structure.is_leaf:
             leaves = (result,)
-        elif self._flat:
-            leaves = result
-            if type(leaves) is not tuple or len(leaves) != len(self._slots):
+        elif self._structure.is_flat:
+            leaves = self._structure.parts_of(result)
+            if leaves is None:
                 return False
         elif Structure.of(result) == self._structure:
             leaves = tuple(self._structure.flatten(result))
         else:
             return False
-        for leaf, (kind, shape, dtype) in zip(leaves, self._likes, strict=True):
+        # What was written before an unlike leaf is found does no harm: the row counts as not there.
+        for leaf, (kind, shape, dtype), slot in zip(leaves, self._likes, self._slots, strict=True):
             if type(leaf) is not kind or leaf.shape != shape or leaf.dtype != dtype:
                 return False
-        for slot, leaf in zip(self._slots, leaves, strict=True):
             slot[i] = leaf
         return True
 

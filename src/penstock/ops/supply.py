@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from ..cursor import Feed, State, expect_list, replay
 from ..element import nbytes_of
 from ..errors import StateError
-from ..memory.ledger import Lease
+from ..memory.ledger import Lease, Share
 from ..plan.op import Context, Op
 
-__all__ = ["Hold", "Supply", "is_live"]
+__all__ = ["Hold", "Pace", "Supply", "is_live"]
 
 # Elements are read several at a time, as long as that takes no longer than this …
 _QUICK_NS = 500_000
@@ -23,6 +23,22 @@ _MOST_BYTES = 1 << 15
 def is_live(op: Op) -> bool:
     """Whether its elements may take as long as they like to come."""
     return op.traits.live
+
+
+class Pace:
+    """How many elements to read at a time, where one at a time would cost more than making them."""
+
+    __slots__ = ("_share", "demand")
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self.demand = 1
+
+    def adapt(self, elapsed_ns: int, num_read: int, each_bytes: int) -> None:
+        """Learns from what was read last: quick and small ones may come several at a time, and more each time."""
+        quick = _QUICK_NS * num_read // max(1, elapsed_ns)
+        small = min(_MOST_BYTES, self._share.budget_bytes // 8) // max(1, each_bytes)
+        self.demand = max(1, min(quick, small, _MOST_ELEMENTS, self.demand * 2))
 
 
 class Hold:
@@ -61,14 +77,16 @@ class Supply:
     quick to come. All of them are on the ledger, except what lies in a slot of the arena or is the user's own.
     """
 
-    __slots__ = ("_before", "_context", "_cursor", "_demand", "_hold", "_offset", "_rows", "live", "number")
+    __slots__ = ("_before", "_context", "_cursor", "_hold", "_offset", "_pace", "_rows", "live", "number")
+
+    END = object()
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._cursor = context.input()
         #: Whether elements may take as long as they like to come.
         self.live = context.node.input.has_any(is_live)
-        self._demand = 1
+        self._pace = Pace(context.share)
         self._rows: list[Any] = []
         self._offset = 0
         self._before: State = None
@@ -76,24 +94,34 @@ class Supply:
         #: The number of the element that comes next.
         self.number = 0
 
-    def next(self) -> Piece | None:
-        """The next element, or None at the end."""
-        if self._hold is None and not self._pull():
-            return None
-        assert self._hold is not None
+    def next(self) -> Any:
+        """The next element (perhaps `Failed`), or `Supply.END`."""
         offset = self._offset
-        number, self.number = self.number, self.number + 1
-        piece = Piece(self._rows[offset], number, [self._before, offset], self._hold.share())
+        if offset == len(self._rows):
+            if not self._pull():
+                return Supply.END
+            offset = 0
+        row = self._rows[offset]
         self._rows[offset] = None  # the taker's from now on; an error that was raised would keep the whole run alive
         self._offset = offset + 1
-        if self._offset == len(self._rows):
-            self._forget()
-        return piece
+        self.number += 1
+        return row
+
+    @property
+    def hold(self) -> Hold:
+        """What the element that was given last is held by, until the next one is asked for."""
+        assert self._hold is not None
+        return self._hold
+
+    def piece(self, row: Any) -> Piece:
+        """The element that was given last, for who keeps it."""
+        return Piece(row, self.number - 1, [self._before, self._offset - 1], self.hold.share())
 
     def _pull(self) -> bool:
+        self._forget()
         before = self._cursor.state()
         start = perf_counter_ns()
-        block = self._cursor.pull(self._demand)
+        block = self._cursor.pull(self._pace.demand)
         if block is None:
             return False
         elapsed = perf_counter_ns() - start
@@ -102,13 +130,8 @@ class Supply:
         self._hold = Hold(self._context.share.acquire(nbytes) if nbytes else None)
         self._rows, self._offset, self._before = block.rows(), 0, before
         if not self.live:
-            self._adapt(elapsed, len(self._rows), self._rows[0])
+            self._pace.adapt(elapsed, len(self._rows), nbytes_of(self._rows[0]))
         return True
-
-    def _adapt(self, elapsed_ns: int, size: int, row: Any) -> None:
-        quick = _QUICK_NS * size // max(1, elapsed_ns)
-        small = min(_MOST_BYTES, self._context.share.budget_bytes // 8) // max(1, nbytes_of(row))
-        self._demand = max(1, min(quick, small, _MOST_ELEMENTS, self._demand * 2))
 
     def _forget(self) -> None:
         if self._hold is not None:
@@ -116,7 +139,8 @@ class Supply:
         self._rows, self._offset, self._before, self._hold = [], 0, None, None
 
     def state(self) -> State:
-        return [self._cursor.state(), 0] if self._hold is None else [self._before, self._offset]
+        ready = self._offset < len(self._rows)
+        return [self._before, self._offset] if ready else [self._cursor.state(), 0]
 
     def restore(self, state: State, number: int) -> None:
         """Moves to a saved position, where the element of this number comes next."""

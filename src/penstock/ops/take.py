@@ -17,6 +17,9 @@ from ..spec import INFINITE, Spec
 __all__ = ["Take"]
 
 
+_TRAITS = Traits(runtime="order", moves_below_map=True, passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Take(Op):
     """The first `count` elements; all of them if `count` is negative.
@@ -51,7 +54,7 @@ class Take(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(runtime="order", moves_below_map=True, passes_columns=True)
+        return _TRAITS
 
     def is_noop(self, spec: Spec) -> bool:
         return self.count < 0 or 0 <= spec.cardinality <= self.count

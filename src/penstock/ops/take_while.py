@@ -17,6 +17,9 @@ from .predicate import Predicate
 __all__ = ["TakeWhile"]
 
 
+_TRAITS = Traits(passes_columns=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class TakeWhile(Op):
     """The elements up to the first for which `predicate` is false.
@@ -42,7 +45,7 @@ class TakeWhile(Op):
 
     @property
     def traits(self) -> Traits:
-        return Traits(passes_columns=True)
+        return _TRAITS
 
     def open(self, context: Context) -> Cursor:
         return _TakeWhileCursor(context.input(), Predicate(self.predicate, context))

@@ -236,14 +236,19 @@ class _SliceCursor(Cursor):
         self._settle()
         each = max(1, self._element_bytes * self._span)
         most = max(1, min(n, min(_MOST_BYTES, self._context.share.spare_bytes) // (2 * each)))
+        window_bytes = 0
         while len(windows) < most:
-            count = self._fill(most - len(windows))
+            count = self._span if self._held() >= self._span else self._fill(most - len(windows))
             if count < self._fewest:
                 break
-            self._given_bytes += -(-count // self._stride) * self._element_bytes
-            self._settle()
+            if not windows:  # reserved for all at once: an entry for each would take as long as making it
+                window_bytes = -(-self._span // self._stride) * self._element_bytes
+                self._given_bytes = most * window_bytes
+                self._settle()
             windows.append(self._window(self._offset, self._offset + count))
             self._move_on()
+        self._given_bytes = len(windows) * window_bytes
+        self._settle()
         return Block.of_rows(windows, has_failures=False) if windows else None
 
     def _held(self) -> int:
@@ -280,7 +285,12 @@ class _SliceCursor(Cursor):
     def _window(self, start: int, stop: int) -> Any:
         assert self._block is not None
         assert self._block.columns is not None
-        stacks = [column[start : stop : self._stride].copy() for column in self._block.columns]
+        columns = self._block.columns
+        if len(columns) == 1:
+            stack = columns[0][start : stop : self._stride].copy()
+            window = self._context.dataset_of_stack(stack, self._specs_of(len(stack))[0])
+            return window if self._block.structure.is_leaf else self._block.structure.unflatten([window])
+        stacks = [column[start : stop : self._stride].copy() for column in columns]
         specs = self._specs_of(len(stacks[0]))
         windows = [self._context.dataset_of_stack(stack, spec) for stack, spec in zip(stacks, specs, strict=True)]
         return self._block.structure.unflatten(windows)

@@ -37,14 +37,14 @@ def _is_ours(file: str) -> bool:
     return _OURS.setdefault(file, file.startswith(_PACKAGE) and file != _COMMANDS)
 
 
-def caller_origin() -> Origin:
-    """The innermost line on the stack that is not penstock's own."""
-    frame = sys._getframe(1)
+def caller_origin(num_frames: int = 1) -> Origin:
+    """The innermost line on the stack that is not penstock's own; the first `num_frames` are known to be."""
+    frame = sys._getframe(num_frames)
     while True:
         file = frame.f_code.co_filename
         ours = _OURS.get(file)
         if not (_is_ours(file) if ours is None else ours) or frame.f_back is None:
-            return Origin(file, frame.f_lineno)
+            return tuple.__new__(Origin, (file, frame.f_lineno))  # half the time of Origin(…)
         frame = frame.f_back
 
 

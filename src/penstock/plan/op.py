@@ -141,7 +141,7 @@ class Context(Protocol):
         """Nothing that was made on this account is on its way any more."""
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
-        """All elements of a dataset that is a source of at most so many, or one batch of a source.
+        """All elements of a dataset that is a source of at most so many, or some of its elements, or one batch of it.
 
         None if it is not, and must be opened.
         """
@@ -220,6 +220,20 @@ class Op:
 
     def reader(self, context: Context) -> Reader:
         raise AssertionError(f"{type(self).__name__} is not a random-access source")
+
+    def read_all(self, context: Context) -> Block:
+        """All elements of a source."""
+        return self.reader(context).read(slice(0, self.num_elements))
+
+    @property
+    def num_elements(self) -> int:
+        """How many elements a source has, found without making a spec; below 0 as in a spec."""
+        return self.spec(()).cardinality
+
+    @property
+    def reading_may_fail(self) -> bool:
+        """Whether a source's elements lie somewhere from where they may not come."""
+        return False
 
     @property
     def held_bytes(self) -> int:

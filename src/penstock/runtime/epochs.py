@@ -19,8 +19,7 @@ class Epochs:
 
     def __init__(self, sources: Sequence[Epochs] = ()) -> None:
         self._sources = sources
-        # One source is the rule, and small datasets are made by the thousand inside `flat_map`.
-        self.next: int = sources[0].next if len(sources) == 1 else max([s.next for s in sources], default=0)
+        self.next: int = max([s.next for s in sources]) if sources else 0
 
     def begin(self, epoch: int) -> None:
         """Notes that a run of this epoch began."""

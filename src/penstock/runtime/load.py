@@ -18,8 +18,10 @@ def loaded(
     source: Load, reader_func: Callable[[Any], Any] | None, make_dataset: Callable[[Node], Any], origin: Origin
 ) -> Any:
     """The dataset of what was saved: as it comes, or as a user's function makes it of datasets, one for each file."""
+    node = Node(source, (), origin)
+    node.spec  # noqa: B018  a spec that was given must fit what was saved
     if reader_func is None:
-        return make_dataset(Node(source, (), origin))
+        return make_dataset(node)
     if not callable(reader_func):
         raise BadType(f"reader_func: expected a function, got {type(reader_func).__name__} {reader_func!r:.60}")
     shards = [make_dataset(Node(source.only(shard), (), origin)) for shard in range(len(source.saved.shards))]

@@ -21,6 +21,7 @@ from ..memory.divide import Division, divide
 from ..memory.ledger import Ledger, Share
 from ..memory.pressure import Pressure, page_cache_bytes
 from ..memory.transit import Transit
+from ..order import RangeOrder
 from ..plan.footprint import ElementSize, Measured
 from ..plan.node import Node, located
 from ..plan.op import Op
@@ -220,9 +221,12 @@ class _Context:
 
     def open_dataset(self, dataset: Any, *key: int, account: int = 0) -> Cursor:
         node = dataset.node
+        if node.op.traits is SOURCE and not node.op.reading_may_fail:
+            cursor: Cursor = node.op.open(self)  # needs nothing of its own
+            return cursor
         if node.has_any(_is_unsettled):
             node = settled(seeded_by(node, *key))
-        if self.stages.optimize is not None and node.inputs:
+        if self.stages.optimize is not None and node.inputs and not _is_plain(node):
             node = self.stages.optimize(node)
         return self.stages.open_nested(node, self.epoch, self, 1, account)
 
@@ -230,19 +234,45 @@ class _Context:
         self.stages.settle_account(self.share, account)
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
-        node = dataset.node
-        batch = None
-        if node.op.traits is COLLATES and node.inputs:
-            batch, node = node.op, node.inputs[0]
-            most = batch.most_at_once
-        if node.op.traits is not SOURCE or not 0 < node.spec.cardinality <= most:
+        node, batch = dataset.node, None
+        if node.inputs:
+            batch = node.op
+            if batch.traits is not COLLATES:
+                return self._read_in_order(node, most)
+            node, most = node.inputs[0], batch.most_at_once
+        source = node.op
+        if source.traits is not SOURCE:
             return None
-        context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
-        block: Block = node.op.reader(context).read(slice(0, node.spec.cardinality))
+        if not 0 < source.num_elements <= most:
+            return None
+        context = self
+        if source.reading_may_fail:  # and then it is named
+            context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
+        block: Block = source.read_all(context)
         return block if batch is None else batch.only_batch(block)
 
+    def _read_in_order(self, node: Node, most: int) -> Block | None:
+        """The same for some elements of a source (`repeat`, `take`, …)."""
+        op, traits = node.op, node.op.traits
+        if traits.runtime != "order" or traits.draws_places:
+            return None
+        source = node.inputs[0].op
+        if source.traits is not SOURCE or source.reading_may_fail:
+            return None
+        length = source.num_elements
+        if length < 0:
+            return None
+        in_order = RangeOrder(length)
+        order = op.bind_order(lambda epoch: in_order, length)(self.epoch)
+        if not 0 < order.length <= most:
+            return None
+        block: Block = source.reader(self).read(order.slice(0, int(order.length)))
+        return block
+
     def dataset_of(self, rows: list[Any]) -> Any:
-        return self.stages.make_dataset(Node(FromRows(rows), (), self.node.origin))
+        node = Node(FromRows(rows), (), self.node.origin)
+        node.spec  # noqa: B018  refuses what cannot be in one dataset
+        return self.stages.make_dataset(node)
 
     def dataset_of_stack(self, column: np.ndarray, spec: Spec) -> Any:
         return self.stages.make_dataset(Node(FromStack(column, spec), (), self.node.origin))
@@ -340,6 +370,17 @@ def _account(share: Share) -> dict[str, int]:
 def _is_unsettled(op: Op) -> bool:
     """Whether a plan with this operator may have to be seeded or settled."""
     return hasattr(op, "drawn") or op.traits.draws_places
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether there is nothing to gain by rewriting a small plan: a function of a source's elements, or some of them.
+
+    Asking the rules would take longer than reading it. An order that draws places is worth a rewrite: it would hold
+    elements.
+    """
+    traits = node.op.traits
+    is_one_step = len(node.inputs) == 1 and node.inputs[0].op.traits is SOURCE
+    return is_one_step and (traits.runtime == "elementwise" or (traits.runtime == "order" and not traits.draws_places))
 
 
 def _nodes_that_keep_order(node: Node, keep: bool) -> set[int]:

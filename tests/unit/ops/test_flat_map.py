@@ -140,3 +140,31 @@ def test_elements_that_wait_for_their_turn_are_on_the_ledger() -> None:
             next(run)
         assert run.ledger.charged_bytes >= 80
     assert run.ledger.charged_bytes == 0
+
+
+def test_batches_of_what_fails_are_all_given() -> None:
+    """An element that fails begins a new batch, so there are more of them than can be told before."""
+
+    def inner(x: Any) -> ps.Dataset:
+        return ps.Dataset.range(10).map(lambda y: y if y != 4 else y.nothing).batch(4)
+
+    found = all_with_errors(ps.Dataset.range(2).flat_map(inner).run())
+    whole = [[0, 1, 2, 3], AttributeError, [5, 6, 7, 8], [9]]
+    assert [x.tolist() if isinstance(x, np.ndarray) else type(x) for x in found] == whole * 2
+
+
+@pytest.mark.parametrize("inner", [
+    lambda x: ps.Dataset.from_tensors(x).repeat(3),
+    lambda x: ps.Dataset.range(x, x + 9).skip(2),
+    lambda x: ps.Dataset.range(x, x + 9).take(4),
+    lambda x: ps.Dataset.range(x, x + 9).shard(3, 1),
+    lambda x: ps.Dataset.range(x, x + 3).repeat(),
+    lambda x: ps.Dataset.from_tensor_slices(np.arange(6).reshape(3, 2) + x).repeat(2),
+    lambda x: ps.Dataset.range(x, x + 9).repeat(0),
+])  # fmt: skip
+def test_some_elements_of_a_source_are_read_as_if_it_were_opened(inner: Any) -> None:
+    dataset = ps.Dataset.range(3).flat_map(inner).take(40)
+    one_by_one = [x.tolist() for i in range(3) for x in inner(np.int64(i)).take(40)][:40]
+    assert [x.tolist() for x in dataset] == one_by_one
+    assert [x.tolist() for x in dataset.run(optimize=False)] == one_by_one
+    check_op(dataset)

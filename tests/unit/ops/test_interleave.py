@@ -122,3 +122,44 @@ def test_refused(arguments: dict[str, Any], text: str) -> None:
 def test_not_a_dataset() -> None:
     with pytest.raises(ps.errors.BadType, match="map_func: expected a dataset, got int64"):
         next(iter(ps.Dataset.range(3).interleave(lambda x: x)))
+
+
+COUNTS = [130, 128, 0, 131, 7, 128, 16, 200, 128, 128]
+
+
+@pytest.mark.parametrize("cycle, block", [(2, 1), (4, 4), (3, 5), (16, 1)])
+@pytest.mark.parametrize("batch", [None, 7, 64, 500])
+def test_many_rounds_at_once_are_the_same_rounds(cycle: int, block: int, batch: int | None) -> None:
+    dataset = ps.Dataset.from_tensor_slices(np.array(COUNTS)).interleave(tens, cycle, block)
+    wanted = expected(cycle, block, COUNTS)
+    if batch is None:
+        assert [int(x) for x in dataset] == wanted
+    else:
+        assert [x.tolist() for x in dataset.batch(batch)] == [
+            wanted[i : i + batch] for i in range(0, len(wanted), batch)
+        ]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64])
+def test_a_position_amid_many_rounds(batch: int) -> None:
+    """Saved after each batch: what was made ready and not given is made again."""
+    dataset = ps.Dataset.from_tensor_slices(np.array(COUNTS[:6])).interleave(tens, 3, 4).batch(batch)
+    batches = [x.tolist() for x in dataset]
+    with dataset.run() as run:
+        for number in range(len(batches)):
+            state = run.state_dict()
+            with dataset.run() as again:
+                again.load_state_dict(state)
+                assert next(again).tolist() == batches[number]
+                if number % 10 == 0:
+                    assert [x.tolist() for x in again] == batches[number + 1 :]
+            assert next(run).tolist() == batches[number]
+
+
+def test_rounds_that_were_made_ready_are_on_the_ledger() -> None:
+    dataset = ps.Dataset.range(8).interleave(lambda x: ps.Dataset.range(2000), 4, 4).batch(64)
+    with dataset.run(memory=400_000) as run:
+        for _ in run:
+            assert run.ledger.charged_bytes <= 400_000
+        assert run.ledger.peak_bytes > 0
+    assert run.ledger.charged_bytes == 0

@@ -1,0 +1,82 @@
+"""Parts of blocks put together: one after the other, or in turn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..block import Allocate, Block
+
+__all__ = ["SMALL_BYTES", "interleaved", "joined", "unnumbered"]
+
+# What is gathered is stacked as long as it has no more bytes than this: then a copy costs less than many small parts.
+SMALL_BYTES = 1 << 16
+
+
+def unnumbered(block: Block) -> Block:
+    """Without positions: those count the elements of one inner dataset."""
+    if block.positions is not None:
+        block.positions = None
+    return block
+
+
+def joined(parts: list[Block], allocate: Allocate) -> Block:
+    """Parts as one block, stacked where they are small and alike."""
+    if len(parts) == 1:
+        return unnumbered(parts[0])
+    if _are_alike(parts):
+        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
+        stacked = [_stacked_column(leaves, allocate) for leaves in by_leaf]
+        columns = [column for column in stacked if column is not None]
+        if len(columns) == len(stacked):
+            return Block.of_columns(parts[0].structure, columns, len(columns[0]))
+    return Block.of_rows([row for part in parts for row in part.rows()])
+
+
+def _stacked_column(leaves: tuple[np.ndarray, ...], allocate: Allocate) -> np.ndarray | None:
+    """One leaf of all parts; None where it is large, or differs in shape or dtype."""
+    first = leaves[0]
+    dtype, each = first.dtype, first.shape[1:]
+    count = 0
+    for leaf in leaves:
+        if leaf.dtype != dtype or leaf.shape[1:] != each:
+            return None
+        count += len(leaf)
+    if count * dtype.itemsize * math.prod(each) > SMALL_BYTES:
+        return None
+    out = np.empty((count, *each), dtype) if dtype.hasobject else allocate((count, *each), dtype)
+    return np.concatenate(leaves, out=out)
+
+
+def _are_alike(parts: list[Block]) -> bool:
+    """Whether all are columns of one structure."""
+    structure = parts[0].structure
+    return all(part.columns is not None and part.structure.same_layout(structure) for part in parts)
+
+
+def interleaved(parts: list[Block], block_length: int, allocate: Allocate) -> Block:
+    """Parts of equal size as one block: `block_length` elements of each in turn."""
+    if _are_alike(parts):
+        by_leaf = zip(*[part.columns or () for part in parts], strict=True)
+        woven = [_interleaved_column(leaves, block_length, allocate) for leaves in by_leaf]
+        columns = [column for column in woven if column is not None]
+        if len(columns) == len(woven):
+            return Block.of_columns(parts[0].structure, columns, len(parts) * parts[0].size)
+    by_part = [part.rows() for part in parts]
+    starts = range(0, parts[0].size, block_length)
+    rows = [row for start in starts for part in by_part for row in part[start : start + block_length]]
+    return Block.of_rows(rows, has_failures=False)
+
+
+def _interleaved_column(leaves: tuple[np.ndarray, ...], block_length: int, allocate: Allocate) -> np.ndarray | None:
+    """One leaf of all parts; None where it differs in shape or dtype."""
+    first = leaves[0]
+    if any(leaf.shape != first.shape or leaf.dtype != first.dtype for leaf in leaves):
+        return None
+    each = first.shape[1:]
+    out = (np.empty if first.dtype.hasobject else allocate)((len(leaves) * len(first), *each), first.dtype)
+    turns = out.reshape(-1, len(leaves), block_length, *each)
+    for i, leaf in enumerate(leaves):
+        turns[:, i] = leaf.reshape(-1, block_length, *each)
+    return out
