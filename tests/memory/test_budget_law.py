@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
@@ -106,6 +106,9 @@ def consumed(dataset: Any, consumer: str, memory: int | None = None) -> tuple[li
     factor=st.sampled_from([1, 1.2, 2, 8]),
     consumer=st.sampled_from(["fast", "slow", "stops early"]),
 )
+@example(kind="grows", steps=["take", "padded_batch", "batch", "rebatch"], factor=1.2, consumer="stops early")
+@example(kind="lognormal", steps=["rebatch", "cache", "concatenate"], factor=1, consumer="slow")
+@example(kind="constant", steps=["cache", "parallel map", "repeat"], factor=1, consumer="slow")
 def test_the_law_of_the_budget(kind: str, steps: list[str], factor: float, consumer: str) -> None:
     expected, _ = consumed(built(kind, steps), consumer)
     with tempfile.TemporaryDirectory() as spill_dir:

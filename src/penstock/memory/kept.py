@@ -17,6 +17,7 @@ The contract:
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -33,7 +34,7 @@ from .fixed_rows import FixedRows
 from .ipc import IpcReader, Stored
 from .ledger import Share
 
-__all__ = ["Files", "KeptElements", "Place", "Stretch", "sealed"]
+__all__ = ["Files", "KeptElements", "Place", "Stretch", "index_bytes", "sealed"]
 
 _CHUNK_ROWS = 256
 _CHUNK_BYTES = 1 << 20
@@ -46,6 +47,16 @@ _INDEX_BYTES = 340
 # Where its rows lie, and those of one leaf.
 _ROWS_BYTES = 120
 _OFFSET_BYTES = 40
+
+
+def index_bytes(count: int, nbytes: int | None) -> int:
+    """What the index of so many elements takes at most, all of them on disk; 0 where their number is not known."""
+    if count < 0 or nbytes is None:
+        return 0
+    each = _INDEX_BYTES + _ROWS_BYTES + _OFFSET_BYTES
+    # A chunk has as many rows as may be, or a sixteenth of the budget, or one element. How many sixteenths there are in
+    # the smallest budget, that of the index itself, follows from x = each · nbytes / (x / 16).
+    return min(count * each, math.isqrt(16 * each * nbytes) + each * (count // _CHUNK_ROWS))
 
 
 class Place(NamedTuple):
@@ -157,6 +168,14 @@ class KeptElements:
             offset = number - (self.num_kept - len(self._tail))
             rows = self._tail[offset : offset + n] if offset >= 0 else []
             return Block.of_rows(rows, has_failures=False) if rows else None
+
+    def forget_last(self) -> bool:
+        """Lets some elements go that came last, and the place they have in the index; whether there were any."""
+        with self._lock:
+            if not self._chunks and not self._tail:
+                return False
+            self._drop_last()
+            return True
 
     # Growing.
 

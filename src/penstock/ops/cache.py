@@ -16,7 +16,7 @@ from ..element import Failed, nbytes_of
 from ..errors import BadType, OverBudget, PenstockError
 from ..memory.arena import slot_bytes
 from ..memory.fixed_rows import FixedRows, RowKind
-from ..memory.kept import Place, Stretch
+from ..memory.kept import Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Progress
 from ..spec import Spec
@@ -78,6 +78,8 @@ class Cache(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         two = times(2, sizes.input)  # one that comes in, and one being written or read
+        if two is not None:
+            two += index_bytes(sizes.count, times(sizes.count, sizes.input))
         if self.filename:
             return Footprint(two, "elements on their way to the file, or from it", two)
         return Footprint(times(sizes.count, sizes.input), "all elements, the rest on disk", two, spills=True)
@@ -113,7 +115,7 @@ class _CacheCursor(Cursor):
     def pull(self, n: int) -> Block | None:
         current = self._pass or self._begin(self._store.begun(self._context))
         found = current.kept.find(self._number, n)
-        block = self._read(found, n) if isinstance(found, Stretch) else found
+        block = self._read_with_room(current, found, n) if isinstance(found, Stretch) else found
         if block is not None:
             self._number += block.size
             self._place = current.place_of(self._number)
@@ -131,6 +133,14 @@ class _CacheCursor(Cursor):
     def _demand(self, n: int) -> int:
         """How many to make at a time: keeping them may take a copy of each."""
         return max(1, min(n, self._context.share.budget_bytes // 16 // max(1, self._largest_bytes)))
+
+    def _read_with_room(self, current: CachedPass, found: Stretch, n: int) -> Block | None:
+        while True:
+            try:
+                return self._read(found, n)
+            except OverBudget:  # the index of what is on disk has come to fill what an element needs
+                if not current.kept.forget_last():
+                    raise
 
     def _read(self, found: Stretch, n: int) -> Block | None:
         """Elements from disk, of a batch that stays in memory until all of it was given."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import FeedCursor
-from ..element import Failed
+from ..element import Failed, nbytes_of
 from ..errors import PlanError
 from ..plan.op import Context
 from .batching import take_blocks
@@ -40,6 +40,8 @@ class CollatingCursor(FeedCursor):
             if not blocks:
                 break
             batches.append(failed or self._collated(blocks))
+            if n > 1 and nbytes_of(batches[-1]) > self._context.share.spare_bytes:
+                break  # there may be no room for another one
         return Block.of_rows(batches) if batches else None
 
     def _take(self) -> tuple[list[Block], Failed | None]:

@@ -114,8 +114,13 @@ class Stages:
         return () if self._plan is None else tuple(map(self._measured, self._plan.walk()))
 
     def _measured(self, node: Node) -> Measured:
-        meter = self.meters[id(node)]
-        return Measured(meter.largest_bytes, self.shares[id(node)].peak_bytes, meter.temporary_bytes)
+        meter, peak_bytes = self.meters[id(node)], self.shares[id(node)].peak_bytes
+        if not meter.num_elements:  # one below a cache that others have filled; an equal one may have run
+            twins = [twin for twin in self._nodes if twin == node and self.meters[id(twin)].num_elements]
+            if twins:
+                meter = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
+                peak_bytes = max([self.shares[id(twin)].peak_bytes for twin in twins])
+        return Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes)
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""

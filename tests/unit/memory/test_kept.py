@@ -238,3 +238,21 @@ def test_rows_that_are_alike_can_be_read_one_by_one(space: SpillSpace) -> None:
     assert (columns[0] == 195).all()
     assert found.place.index_bytes > 340  # what is known of its rows counts as well
     kept.leave(share)
+
+
+def test_what_came_last_can_be_forgotten(space: SpillSpace) -> None:
+    """Where the index of what is on disk leaves no room to read: the first elements stay, and the rest is made again."""
+    kept = KeptElements(Overflow(lambda: space))
+    share = joined(kept, 30_000)
+    for i in range(40):
+        append(kept, np.full(1000, i))
+    num_kept, charged = kept.num_kept, share.charged_bytes
+    assert kept.forget_last()
+    assert kept.num_kept < num_kept
+    assert share.charged_bytes < charged
+    assert all_of(kept) == list(range(kept.num_kept))
+    while kept.forget_last():
+        pass
+    assert kept.num_kept == 0
+    kept.leave(share)
+    assert share.charged_bytes == 0
