@@ -241,7 +241,7 @@ def test_rows_that_are_alike_can_be_read_one_by_one(space: SpillSpace) -> None:
 
 
 def test_what_came_last_can_be_forgotten(space: SpillSpace) -> None:
-    """Where the index of what is on disk leaves no room to read: the first elements stay, and the rest is made again."""
+    """Where the index of what is on disk leaves no room to read: the first elements stay, others are made again."""
     kept = KeptElements(Overflow(lambda: space))
     share = joined(kept, 30_000)
     for i in range(40):
