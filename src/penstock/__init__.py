@@ -6,7 +6,7 @@
 10
 """
 
-from . import errors
+from . import errors, io
 from .dataset import Dataset, set_memory
 from .element import Ragged, Sparse, string
 from .options import AUTOTUNE, Options
@@ -31,6 +31,7 @@ __all__ = [
     "TensorSpec",
     "__version__",
     "errors",
+    "io",
     "set_memory",
     "string",
 ]
