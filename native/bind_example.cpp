@@ -151,9 +151,10 @@ class FoundFeatures {
 
 class ExampleFeatures {
  public:
-  ExampleFeatures(nb::list keys, nb::list kinds, nb::list num_values, nb::list defaults) {
-    if (kinds.size() != keys.size() || num_values.size() != keys.size() || defaults.size() != keys.size()) {
-      throw std::invalid_argument("keys, kinds, num_values and defaults must be of one length");
+  ExampleFeatures(nb::list keys, nb::list kinds, nb::list num_values, nb::list defaults,
+                  nb::list empty_replaces) {
+    for (const auto size : {kinds.size(), num_values.size(), defaults.size(), empty_replaces.size()}) {
+      if (size != keys.size()) throw std::invalid_argument("all lists must be as long as keys");
     }
     std::vector<Feature> features;
     std::vector<nb::object> string_defaults(keys.size());
@@ -161,8 +162,8 @@ class ExampleFeatures {
       const auto key = nb::cast<nb::bytes>(keys[i]);
       const auto kind = integer<std::int64_t>("kind", kinds[i]);
       if (kind < 1 || kind > 3) throw std::invalid_argument("kind must be 1, 2 or 3, got " + std::to_string(kind));
-      Feature feature{std::string(key.c_str(), key.size()), static_cast<Kind>(kind), !num_values[i].is_none(), 0,
-                      !defaults[i].is_none(), {}};
+      Feature feature{std::string(key.c_str(), key.size()), static_cast<Kind>(kind), !num_values[i].is_none(),
+                      nb::cast<bool>(empty_replaces[i]), 0, !defaults[i].is_none(), {}};
       if (feature.is_dense) feature.num_values = count("num_values", num_values[i]);
       // Of a feature list the default only says that the list may be missing: see read_feature_lists.
       if (feature.has_default && nb::isinstance<nb::tuple>(defaults[i])) {
@@ -203,7 +204,7 @@ class ExampleFeatures {
     const Finding finding = run_without_gil(records_->num_bytes(), [&] {
       const bool is_sequence = layout_ == Layout::contexts || layout_ == Layout::feature_lists;
       const Proto proto = is_sequence ? Proto::sequence_example : Proto::example;
-      const Empty empty = layout_ == Layout::single_example ? Empty::is_ignored : Empty::counts;
+      const Empty empty = layout_ == Layout::single_example ? Empty::is_ignored : Empty::may_replace;
       const bool is_lists = layout_ == Layout::feature_lists;
       const Finding flaw = find_features(features, spans, proto, empty, is_lists ? 2 : 1, found.data());
       if (flaw.flaw != Flaw::none) return flaw;
@@ -283,7 +284,8 @@ void bind_example(nb::module_& m) {
       .def("count_steps", &FoundFeatures::count_steps, "feature"_a, "out"_a.noconvert(),
            nb::sig("def count_steps(self, feature: int, out: NDArray[int64]) -> None"));
   nb::class_<ExampleFeatures>(m, "ExampleFeatures")
-      .def(nb::init<nb::list, nb::list, nb::list, nb::list>(), "keys"_a, "kinds"_a, "num_values"_a, "defaults"_a)
+      .def(nb::init<nb::list, nb::list, nb::list, nb::list, nb::list>(), "keys"_a, "kinds"_a, "num_values"_a, "defaults"_a,
+           "empty_replaces"_a)
       .def("parse", &ExampleFeatures::parse, "records"_a, "layout"_a, "outputs"_a,
            nb::sig("def parse(self, records: Records, layout: int, outputs: list[NDArray[Any]]) -> "
                    "FoundFeatures | tuple[int, int, int, int, int]"));

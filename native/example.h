@@ -3,7 +3,7 @@
 // Which bytes are accepted, and what they mean, is what TensorFlow's own parsers accept and mean, since the same file
 // must give the same values in both. Where they differ from a plain reading of protobuf:
 // - Example: of a Feature only its first list counts, of a list only its first packed chunk; a key that comes twice counts
-//   as it is last, except that an empty Feature does not replace a full one (see `Empty`).
+//   as it is last, except that an empty Feature may not replace a full one (see `Empty`).
 // - SequenceExample: an entry is its key, then its value; packed values must fill their chunk; the last entry counts,
 //   empty or not.
 #pragma once
@@ -37,13 +37,14 @@ std::int64_t count_values(Cursor& cursor, Proto proto, Kind kind);
 
 // --- features of many records (example_parse.cpp) ---
 
-// Whether an empty Feature of a key replaces an earlier one that is not.
-enum class Empty : std::uint8_t { counts, is_ignored };
+// Whether an empty Feature of a key replaces an earlier one that is not: as each feature says, or never.
+enum class Empty : std::uint8_t { may_replace, is_ignored };
 
 struct Feature {
   std::string key;
   Kind kind;
   bool is_dense;           // each record has exactly `num_values`
+  bool empty_replaces;     // see Empty
   std::size_t num_values;  // of a dense feature
   bool has_default;
   std::vector<std::uint8_t> default_bytes;  // of numbers: `num_values` of them
@@ -94,7 +95,7 @@ struct Records {
 
 // Where each feature of each record is: `found[record * features.size() + feature]`, data null where missing.
 // `field` is that of the map within the message: 1, or 2 for the feature lists of a SequenceExample.
-Finding find_features(const Features& features, const Records& records, Proto proto, Empty sparse_empty,
+Finding find_features(const Features& features, const Records& records, Proto proto, Empty empty,
                       std::uint32_t field, Span* found);
 
 // Dense numbers are written to `outputs[feature]`, row by row; for others than dense it takes the row splits, one more

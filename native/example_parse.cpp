@@ -87,7 +87,7 @@ std::size_t Features::find(Span key, std::size_t guess) const {
   return kNone;
 }
 
-Finding find_features(const Features& features, const Records& records, Proto proto, Empty sparse_empty,
+Finding find_features(const Features& features, const Records& records, Proto proto, Empty empty,
                       std::uint32_t field, Span* found) {
   const std::uint8_t wanted = tag_of(field, kDelimited);
   // Which feature came after which in the records so far; the last is for the first of a record.
@@ -106,7 +106,7 @@ Finding find_features(const Features& features, const Records& records, Proto pr
       after[last] = i;
       last = i;
       if (proto == Proto::example) {
-        const bool replaces = !features[i].is_dense && sparse_empty == Empty::counts;
+        const bool replaces = features[i].empty_replaces && empty == Empty::may_replace;
         if (entry.value.size == 0 && !replaces) return true;
         const std::uint8_t tag = entry.value.size == 0 ? tag_of(1, kDelimited) : entry.value.data[0];
         if (tag != tag_of(1, kDelimited) && tag != tag_of(2, kDelimited) && tag != tag_of(3, kDelimited)) {

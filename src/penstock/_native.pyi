@@ -162,6 +162,7 @@ class ExampleFeatures:
         num_values: How many values a record must have; None where any number will do.
         defaults: Values for records without the feature: the bytes of an array, or a tuple of bytes; else None. In
             feature lists it only says that a list may be missing.
+        empty_replaces: Of a key that an Example has twice, whether the last counts even if it has no values at all.
     """
 
     def __init__(
@@ -170,6 +171,7 @@ class ExampleFeatures:
         kinds: list[int],
         num_values: list[int | None],
         defaults: list[bytes | tuple[bytes, ...] | None],
+        empty_replaces: list[bool],
     ) -> None: ...
     def parse(
         self, records: Records, layout: int, outputs: list[NDArray[Any]]
@@ -179,16 +181,16 @@ class ExampleFeatures:
         Args:
             records: Serialized messages; they are kept until the result is gone.
             layout: 0: Examples, as of `tf.io.parse_example`. 1: one Example, as of `tf.io.parse_single_example`, which
-                takes an empty Feature that comes behind a full one of the same key for nothing. 2: contexts of
+                lets no empty Feature replace an earlier one of its key. 2: contexts of
                 SequenceExamples. 3: their feature lists.
             outputs: One array for each feature: where `num_values` is given, and the layout is not 3, for all values of
                 all records (float32, int64, or objects that become bytes); else int64 for row splits, one more than
                 there are records: of values, or, for layout 3, of steps.
 
         Returns:
-            What `fill` needs; or `(flaw, record, feature, number, step)` where a record is not as it should be. Flaws: 1
-                it is not the message; 2 its feature is no list; 3 one of kind `number`; 4 it is missing; 5 it has `number`
-                values. `step` is -1 except for layout 3. Outputs are then written in part.
+            What `fill` needs; or `(flaw, record, feature, number, step)` where a record is not as it should be. Flaws:
+                1 it is not the message; 2 its feature is no list; 3 one of kind `number`; 4 it is missing; 5 it has
+                `number` values. `step` is -1 except for layout 3. Outputs are then written in part.
 
         Raises:
             ValueError: The outputs do not fit the features or the number of records.

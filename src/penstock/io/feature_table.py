@@ -81,6 +81,8 @@ class FeatureTable:
             [column.kind for column in self.columns.values()],
             [column.num_values for column in self.columns.values()],
             [column.default for column in self.columns.values()],
+            # In TensorFlow's parser what it pads is dense too.
+            [column.role not in ("dense", "padded") for column in self.columns.values()],
         )
 
     def _add(self, name: str, feature: Feature) -> None:
