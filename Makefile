@@ -3,6 +3,7 @@
 #   make demo     build the core package and show it at work
 #   make test     linters, type checker, layer check, all tests
 #   make lint     the checks of `make test` without the tests
+#   make sanitize run the kernels that read files under the address and undefined-behaviour sanitizers
 #   make bench    penstock next to its peers
 #   make format   let ruff rewrite the sources
 #   make env      only the environment of `make test`
@@ -27,7 +28,7 @@ INSTALL_EDITABLE := $(INSTALL) --no-build-isolation --editable
 PRECOMPILE := $(BIN)/python -m compileall -q src/penstock
 NATIVE := $(wildcard native/*.cpp native/*.h) CMakeLists.txt pyproject.toml
 
-.PHONY: help env demo test lint bench format clean
+.PHONY: help env demo test lint sanitize bench format clean
 .DELETE_ON_ERROR:
 # All targets share one environment, and pip must not run twice in it at the same time.
 .NOTPARALLEL:
@@ -57,6 +58,18 @@ test: $(STAMPS)/test
 	$(LINT)
 	@echo "[check] pytest"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
+
+# Needs neither Python nor .venv: the kernels know nothing of it.
+SANITIZED := $(addprefix native/,crc32c.cpp example_encode.cpp example_lists.cpp example_parse.cpp sequence_example.cpp tfrecord.cpp)
+SANITIZE := -std=c++17 -O1 -g -Wall -Wextra -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+
+sanitize: build/sanitize
+	@build/sanitize tests/native/corpus
+
+build/sanitize: tests/native/sanitize.cpp $(SANITIZED) $(wildcard native/*.h)
+	@mkdir -p build
+	@echo "[build] kernels with sanitizers"
+	@$(CXX) $(SANITIZE) -o $@ tests/native/sanitize.cpp $(SANITIZED)
 
 bench: $(STAMPS)/bench
 	@$(BIN)/python -m benchmarks

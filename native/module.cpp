@@ -10,51 +10,13 @@
 #include <string>
 #include <tuple>
 
+#include "binding.h"
 #include "kernels.h"
 
-namespace nb = nanobind;
 using namespace nb::literals;
+using namespace penstock::binding;
 
 namespace {
-
-using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using MutableIndices = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// Any Python or NumPy integer. A number that does not fit is a ValueError that shows it; left to nanobind it would be
-// a TypeError about overloads.
-template <typename T>
-T integer(const char* name, nb::handle value) {
-  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
-  if (!number.is_valid()) throw nb::python_error();
-  constexpr bool is_signed = static_cast<T>(-1) < 0;
-  T result;
-  if constexpr (is_signed) {
-    result = static_cast<T>(PyLong_AsLongLong(number.ptr()));
-  } else {
-    result = static_cast<T>(PyLong_AsUnsignedLongLong(number.ptr()));
-  }
-  if (result == static_cast<T>(-1) && PyErr_Occurred()) {
-    PyErr_Clear();
-    const std::string range = is_signed ? "[-2**63, 2**63)" : "[0, 2**64)";
-    throw std::invalid_argument(std::string(name) + " must be within " + range + ", got " + nb::repr(number).c_str());
-  }
-  return result;
-}
-
-std::size_t count(const char* name, nb::handle value) {
-  const auto result = integer<std::int64_t>(name, value);
-  if (result < 0) throw std::invalid_argument(std::string(name) + " must not be negative, got " + std::to_string(result));
-  return static_cast<std::size_t>(result);
-}
-
-// NumPy makes unaligned arrays (np.frombuffer at an odd offset); the compiler takes it that there are none.
-template <typename A>
-void require_aligned(const char* name, const A& array) {
-  if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(std::int64_t) != 0) {
-    throw std::invalid_argument(std::string(name) + " must be aligned to " + std::to_string(alignof(std::int64_t)) +
-                                " bytes");
-  }
-}
 
 template <typename A, typename B>
 bool overlap(const A& a, const B& b) {
@@ -107,35 +69,6 @@ std::tuple<std::size_t, std::size_t, std::size_t> window_shuffle(MutableIndices 
   return {progress.consumed, progress.produced, progress.filled};
 }
 
-// The memory of a C-contiguous array of any dtype. NumPy's own refusals (another layout, read-only) pass through.
-class Memory {
- public:
-  Memory(nb::handle array, int flags) {
-    if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_ND | flags) != 0) throw nb::python_error();
-    if (view_.ndim == 0) {
-      PyBuffer_Release(&view_);
-      throw std::invalid_argument("expected arrays with a first axis, got a scalar");
-    }
-  }
-  ~Memory() { PyBuffer_Release(&view_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  std::uint8_t* data() const { return static_cast<std::uint8_t*>(view_.buf); }
-  std::size_t num_rows() const { return static_cast<std::size_t>(view_.shape[0]); }
-  std::size_t row_bytes() const {
-    std::size_t result = static_cast<std::size_t>(view_.itemsize);
-    for (int i = 1; i < view_.ndim; ++i) result *= static_cast<std::size_t>(view_.shape[i]);
-    return result;
-  }
-
- private:
-  Py_buffer view_;
-};
-
-// Below this a gather takes no longer than handing the GIL over and back.
-constexpr std::size_t kWorthTheGil = 16 * 1024;
-
 void gather(nb::handle rows, Indices index, nb::handle start, nb::handle out) {
   const Memory rows_(rows, 0);
   const Memory out_(out, PyBUF_WRITABLE);
@@ -174,4 +107,7 @@ NB_MODULE(_native, m) {
                 "key: int, step: int, out: NDArray[int64]) -> tuple[int, int, int]"));
   m.def("gather", &gather, "rows"_a, "index"_a.noconvert(), "start"_a, "out"_a,
         nb::sig("def gather(rows: NDArray[Any], index: NDArray[int64], start: int, out: NDArray[Any]) -> None"));
+  bind_tfrecord(m);
+  bind_example(m);
+  bind_encoder(m);
 }

@@ -6,7 +6,7 @@
 10
 """
 
-from . import errors
+from . import errors, io
 from .dataset import Dataset
 from .element import Ragged, Sparse, string
 from .options import AUTOTUNE, Options
@@ -32,6 +32,7 @@ __all__ = [
     "TensorSpec",
     "__version__",
     "errors",
+    "io",
     "set_memory",
     "string",
 ]

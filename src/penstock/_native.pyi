@@ -6,7 +6,9 @@ of a few kB, and allocate nothing. What they compute depends on their arguments 
 the meaning of a saved state.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from mmap import mmap
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,3 +89,141 @@ def gather(rows: NDArray[Any], index: NDArray[np.int64], start: int, out: NDArra
         ValueError: The sizes do not fit, or an array has another layout.
         IndexError: An index names no row. `out` is untouched.
     """
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | mmap | NDArray[Any]
+#: `bytes` of each record, or (buffer, offsets, lengths).
+Records: TypeAlias = Sequence[bytes] | tuple[Buffer, NDArray[np.int64], NDArray[np.int64]]
+#: (key, kind, values, row splits, values per row where there are no splits). Kinds: 1 bytes, 2 float32, 3 int64.
+#: Values are a C-contiguous array, or a list of bytes.
+EncodedColumn: TypeAlias = tuple[bytes, int, NDArray[Any] | list[bytes], NDArray[np.int64] | None, int]
+
+def crc32c(data: Buffer) -> int:
+    """The CRC-32C (Castagnoli) of some bytes, not masked. Uses the processor's instruction where it has one."""
+
+def crc32c_portable(data: Buffer) -> int:
+    """The same by table."""
+
+def scan_records(
+    buffer: Buffer,
+    start: int,
+    check_length: bool,
+    check_data: bool,
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+) -> tuple[int, int, int, int, int]:
+    """Finds the records of a TFRecord file that lie whole in a buffer.
+
+    Args:
+        buffer: Bytes of the file.
+        start: Where in the buffer a record begins.
+        check_length: Whether the checksums of lengths are compared.
+        check_data: Whether the checksums of data are compared.
+        offsets: Receives where the data of each record begins in the buffer; at most this many are looked for.
+        lengths: Receives the bytes of data of each record.
+
+    Returns:
+        `(num_records, offset, stop, expected, got)`. `offset` is where in the buffer the record behind those
+            found begins; `stop` says why it is not among them:
+
+            0. The buffer ends there, or `offsets` is full.
+            1. Fewer than 12 bytes are left, `got`.
+            2. Its data, of `expected` bytes, and the 4 bytes behind it do not end in the buffer, which has `got` bytes
+               behind the header. Lengths up to 2**64 - 1 come as they are.
+            3. The masked checksum of its length is stored as `expected` and computed as `got`.
+            4. The same of its data.
+
+    Raises:
+        IndexError: `start` is behind the buffer.
+        ValueError: A number is negative, or `offsets` and `lengths` are of two lengths.
+    """
+
+def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
+    """Writes records as they are in a TFRecord file, 16 bytes more than their data each.
+
+    Args:
+        records: What to write.
+        out: Receives it.
+        start: Where in `out` to begin.
+
+    Returns:
+        The end of what was written.
+
+    Raises:
+        ValueError: `out` is too small. It is untouched.
+        IndexError: A record lies outside of its buffer.
+    """
+
+class ExampleFeatures:
+    """Features to find in records, made once and used for many.
+
+    Args:
+        keys: Their keys, each once.
+        kinds: 1 bytes, 2 float32, 3 int64.
+        num_values: How many values a record must have; None where any number will do.
+        defaults: Values for records without the feature: the bytes of an array, or a tuple of bytes; else None. In
+            feature lists it only says that a list may be missing.
+        empty_replaces: Of a key that an Example has twice, whether the last counts even if it has no values at all.
+    """
+
+    def __init__(
+        self,
+        keys: list[bytes],
+        kinds: list[int],
+        num_values: list[int | None],
+        defaults: list[bytes | tuple[bytes, ...] | None],
+        empty_replaces: list[bool],
+    ) -> None: ...
+    def parse(
+        self, records: Records, layout: int, outputs: list[NDArray[Any]]
+    ) -> FoundFeatures | tuple[int, int, int, int, int]:
+        """Parses records as TensorFlow does.
+
+        Args:
+            records: Serialized messages; they are kept until the result is gone.
+            layout: 0: Examples, as of `tf.io.parse_example`. 1: one Example, as of `tf.io.parse_single_example`, which
+                lets no empty Feature replace an earlier one of its key. 2: contexts of
+                SequenceExamples. 3: their feature lists.
+            outputs: One array for each feature: where `num_values` is given, and the layout is not 3, for all values of
+                all records (float32, int64, or objects that become bytes); else int64 for row splits, one more than
+                there are records: of values, or, for layout 3, of steps.
+
+        Returns:
+            What `fill` needs; or `(flaw, record, feature, number, step)` where a record is not as it should be. Flaws:
+                1 it is not the message; 2 its feature is no list; 3 one of kind `number`; 4 it is missing; 5 it has
+                `number` values. `step` is -1 except for layout 3. Outputs are then written in part.
+
+        Raises:
+            ValueError: The outputs do not fit the features or the number of records.
+        """
+
+class FoundFeatures:
+    """Features as they were found in some records."""
+
+    def fill(self, feature: int, out: NDArray[Any], row_stride: int) -> None:
+        """Writes the values of a feature of all records, one record after the other.
+
+        Args:
+            feature: Its number.
+            out: Receives them: float32, int64, or objects that become bytes.
+            row_stride: Each record begins so many values behind the one before; 0: right behind it.
+
+        Raises:
+            ValueError: `out`, or a row of it, is too small.
+        """
+
+    def count_steps(self, feature: int, out: NDArray[np.int64]) -> None:
+        """Writes the number of values of each step of a feature list, of all records.
+
+        Raises:
+            ValueError: `out` has fewer numbers than there are steps.
+        """
+
+def encode_examples(columns: list[EncodedColumn], framed: bool, lengths: NDArray[np.int64]) -> bytes:
+    """Serializes Examples, one for each entry of `lengths`, which receives their bytes without frames.
+
+    Features come in the order of the columns, as protobuf's deterministic serialization has them if
+    the columns are sorted.
+    """
+
+def encode_feature_lists(columns: list[EncodedColumn], num_steps: list[int]) -> bytes:
+    """Serializes the feature lists of one SequenceExample: each row of a column is a step."""

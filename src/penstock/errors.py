@@ -17,6 +17,7 @@
     ├── StateError           a saved position that does not fit this pipeline (also ValueError)
     ├── CacheMismatch        a cache file that another pipeline wrote          (also ValueError)
     └── FormatError          bytes that are not what their format promises    (also ValueError)
+        └── RecordError      one record of several; says which
 
 A user's own exception is never wrapped: it passes through with a note that names the operator, the element and the
 line where the operator was written.
@@ -35,6 +36,7 @@ __all__ = [
     "OverBudget",
     "PenstockError",
     "PlanError",
+    "RecordError",
     "RunError",
     "SpecMismatch",
     "SpillError",
@@ -104,3 +106,11 @@ class CacheMismatch(PenstockError, ValueError):
 
 class FormatError(PenstockError, ValueError):
     """Bytes are not what their format promises."""
+
+
+class RecordError(FormatError):
+    """One record is not what was asked for. The others of its block may be."""
+
+    #: The place of the record in its block, and the feature at fault where it is one.
+    record: int = 0
+    feature: str | None = None

@@ -1,1 +1,64 @@
-"""Sources and sinks: one file per kind of data."""
+"""Sources and sinks, one file per kind of data; and for users, `ps.io`: Examples and TFRecord files.
+
+The names of `ps.io` are loaded when they are first asked for: `import penstock` does not wait for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .example import ExampleParser, parse_example, parse_single_example
+    from .example_encoder import encode_example, encode_examples, encode_sequence_example
+    from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+    from .sequence_example import SequenceExampleParser, parse_sequence_example, parse_single_sequence_example
+    from .tfrecord_writer import TFRecordOptions, TFRecordWriter
+
+__all__ = [
+    "ExampleParser",
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "RaggedFeature",
+    "SequenceExampleParser",
+    "TFRecordOptions",
+    "TFRecordWriter",
+    "VarLenFeature",
+    "encode_example",
+    "encode_examples",
+    "encode_sequence_example",
+    "parse_example",
+    "parse_sequence_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+]
+
+_HOMES = {
+    "ExampleParser": "example",
+    "FixedLenFeature": "features",
+    "FixedLenSequenceFeature": "features",
+    "RaggedFeature": "features",
+    "SequenceExampleParser": "sequence_example",
+    "TFRecordOptions": "tfrecord_writer",
+    "TFRecordWriter": "tfrecord_writer",
+    "VarLenFeature": "features",
+    "encode_example": "example_encoder",
+    "encode_examples": "example_encoder",
+    "encode_sequence_example": "example_encoder",
+    "parse_example": "example",
+    "parse_sequence_example": "sequence_example",
+    "parse_single_example": "example",
+    "parse_single_sequence_example": "sequence_example",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value  # not asked for again
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

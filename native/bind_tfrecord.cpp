@@ -1,0 +1,158 @@
+// Bindings of crc32c.cpp and tfrecord.cpp, and of the bytes of many records.
+
+#include <nanobind/stl/tuple.h>
+
+#include <tuple>
+
+#include "binding.h"
+#include "crc32c.h"
+#include "tfrecord.h"
+
+using namespace nb::literals;
+
+namespace penstock::binding {
+
+RecordBytes::RecordBytes(nb::handle records) {
+  const bool is_tuple = nb::isinstance<nb::tuple>(records) && nb::len(records) == 3;
+  if (is_tuple && !PyBytes_Check(PyTuple_GET_ITEM(records.ptr(), 1))) {
+    const auto parts = nb::borrow<nb::tuple>(records);
+    take_slices(parts[0], parts[1], parts[2]);
+  } else {
+    take_strings(records);
+  }
+}
+
+void RecordBytes::take_strings(nb::handle records) {
+  strings_ = nb::steal(PySequence_Tuple(records.ptr()));
+  if (!strings_.is_valid()) throw nb::python_error();
+  const auto size = static_cast<std::size_t>(PyTuple_GET_SIZE(strings_.ptr()));
+  spans_.reserve(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(strings_.ptr(), static_cast<Py_ssize_t>(i));
+    if (!PyBytes_Check(item)) {
+      const std::string kind = Py_TYPE(item)->tp_name;
+      throw nb::type_error(("record " + std::to_string(i) + " must be bytes, got " + kind).c_str());
+    }
+    const auto num_bytes = static_cast<std::size_t>(PyBytes_GET_SIZE(item));
+    spans_.push_back({reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(item)), num_bytes});
+    num_bytes_ += num_bytes;
+  }
+}
+
+void RecordBytes::take_slices(nb::handle buffer, nb::handle offsets, nb::handle lengths) {
+  Indices offsets_;
+  Indices lengths_;
+  if (!nb::try_cast(offsets, offsets_, false) || !nb::try_cast(lengths, lengths_, false)) {
+    throw nb::type_error("offsets and lengths must be one-dimensional C-contiguous arrays of int64");
+  }
+  require_aligned("offsets", offsets_);
+  require_aligned("lengths", lengths_);
+  if (offsets_.size() != lengths_.size()) {
+    throw std::invalid_argument("offsets and lengths must be of one length, got " + std::to_string(offsets_.size()) +
+                                " and " + std::to_string(lengths_.size()));
+  }
+  if (PyObject_GetBuffer(buffer.ptr(), &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  has_buffer_ = true;
+  const auto end = static_cast<std::uint64_t>(buffer_.len);
+  spans_.reserve(offsets_.size());
+  for (std::size_t i = 0; i < offsets_.size(); ++i) {
+    const auto offset = static_cast<std::uint64_t>(offsets_.data()[i]);
+    const auto length = static_cast<std::uint64_t>(lengths_.data()[i]);
+    if (offset > end || length > end - offset) {
+      PyBuffer_Release(&buffer_);
+      has_buffer_ = false;
+      throw nb::index_error(("record " + std::to_string(i) + " is at " + std::to_string(offsets_.data()[i]) + ", " +
+                             std::to_string(lengths_.data()[i]) + " bytes long, in a buffer of " + std::to_string(end))
+                                .c_str());
+    }
+    spans_.push_back({static_cast<const std::uint8_t*>(buffer_.buf) + offset, static_cast<std::size_t>(length)});
+    num_bytes_ += static_cast<std::size_t>(length);
+  }
+}
+
+namespace {
+
+// Any object that lends its bytes, as one piece.
+class Bytes {
+ public:
+  explicit Bytes(nb::handle object, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  ~Bytes() { PyBuffer_Release(&view_); }
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+
+  std::uint8_t* data() const { return static_cast<std::uint8_t*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+  Span span() const { return {data(), size()}; }
+
+ private:
+  Py_buffer view_;
+};
+
+template <std::uint32_t (*kChecksum)(const std::uint8_t*, std::size_t)>
+std::uint32_t checksum(nb::handle data) {
+  const Bytes data_(data);
+  const nb::gil_scoped_release no_gil;
+  return kChecksum(data_.data(), data_.size());
+}
+
+std::tuple<std::size_t, std::size_t, int, std::uint64_t, std::uint64_t> scan(nb::handle buffer, nb::handle start,
+                                                                             bool check_length, bool check_data,
+                                                                             MutableIndices offsets,
+                                                                             MutableIndices lengths) {
+  const Bytes buffer_(buffer);
+  const auto start_ = count("start", start);
+  require_aligned("offsets", offsets);
+  require_aligned("lengths", lengths);
+  if (offsets.size() != lengths.size()) {
+    throw std::invalid_argument("offsets and lengths must be of one length, got " + std::to_string(offsets.size()) +
+                                " and " + std::to_string(lengths.size()));
+  }
+  if (start_ > buffer_.size()) {
+    throw nb::index_error(("start is " + std::to_string(start_) + ", behind the " + std::to_string(buffer_.size()) +
+                           " bytes of the buffer")
+                              .c_str());
+  }
+  const nb::gil_scoped_release no_gil;
+  const RecordScan found = scan_records(buffer_.span(), start_, {check_length, check_data}, offsets.data(),
+                                        lengths.data(), offsets.size());
+  return {found.num_records, found.offset, static_cast<int>(found.stop), found.expected, found.got};
+}
+
+std::size_t frame(nb::handle records, nb::handle out, nb::handle start) {
+  const RecordBytes records_(records);
+  const Bytes out_(out, PyBUF_WRITABLE);
+  const auto start_ = count("start", start);
+  const std::size_t needed = records_.num_bytes() + records_.spans().size() * kRecordFrame;
+  if (start_ > out_.size() || needed > out_.size() - start_) {
+    throw std::invalid_argument("out must have " + std::to_string(needed) + " bytes from " + std::to_string(start_) +
+                                " on, got " + std::to_string(out_.size()) + " in all");
+  }
+  const auto run = [&] {
+    std::uint8_t* at = out_.data() + start_;
+    for (const Span& record : records_.spans()) {
+      frame_record(record, at);
+      at += record.size + kRecordFrame;
+    }
+    return start_ + needed;
+  };
+  if (needed < kWorthTheGil) return run();
+  const nb::gil_scoped_release no_gil;
+  return run();
+}
+
+}  // namespace
+
+void bind_tfrecord(nb::module_& m) {
+  m.def("crc32c", &checksum<crc32c>, "data"_a, nb::sig("def crc32c(data: Buffer) -> int"));
+  m.def("crc32c_portable", &checksum<crc32c_portable>, "data"_a, nb::sig("def crc32c_portable(data: Buffer) -> int"));
+  m.def("scan_records", &scan, "buffer"_a, "start"_a, "check_length"_a, "check_data"_a, "offsets"_a.noconvert(),
+        "lengths"_a.noconvert(),
+        nb::sig("def scan_records(buffer: Buffer, start: int, check_length: bool, check_data: bool, "
+                "offsets: NDArray[int64], lengths: NDArray[int64]) -> tuple[int, int, int, int, int]"));
+  m.def("frame_records", &frame, "records"_a, "out"_a, "start"_a,
+        nb::sig("def frame_records(records: Records, out: Buffer, start: int) -> int"));
+}
+
+}  // namespace penstock::binding

@@ -1,0 +1,197 @@
+"""TFRecord files, written as a whole or not at all.
+
+A writer fills a temporary file beside the one asked for and gives it its name when it is closed. A crash, or an
+exception inside `with`, leaves whatever was under that name before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import warnings
+import zlib
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from .._native import frame_records
+from ..errors import BadArgument, BadType
+
+__all__ = ["TFRecordOptions", "TFRecordWriter", "compression_of"]
+
+_FRAME_BYTES = 16
+_BUFFER_BYTES = 256 * 1024
+_WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
+
+
+def compression_of(name: str, given: Any) -> str | None:
+    """`None`, "GZIP" or "ZLIB"; tf.data's empty string is None."""
+    if given in (None, ""):
+        return None
+    if given not in _WINDOW_BITS:
+        raise BadArgument(f'{name}: expected None, "GZIP" or "ZLIB", got {given!r}')
+    return str(given)
+
+
+@dataclasses.dataclass(frozen=True)
+class TFRecordOptions:
+    """How a TFRecord file is compressed.
+
+    Args:
+        compression_type: None, "GZIP" or "ZLIB".
+        compression_level: 0 (none) to 9 (smallest); zlib's own choice if not given.
+
+    >>> TFRecordOptions("GZIP", compression_level=1)
+    TFRecordOptions(compression_type='GZIP', compression_level=1)
+    """
+
+    compression_type: str | None = None
+    compression_level: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compression_type", compression_of("compression_type", self.compression_type))
+        level = self.compression_level
+        if level is not None and (isinstance(level, bool) or not isinstance(level, int) or not -1 <= level <= 9):
+            raise BadArgument(f"compression_level: expected 0 to 9, or -1 for zlib's own choice, got {level!r}")
+
+
+class TFRecordWriter:
+    """Writes a TFRecord file.
+
+    The file appears under its name when the writer is closed, as a whole; a file that was there before is replaced.
+
+    Args:
+        path: Name of the file.
+        options: A `TFRecordOptions`, or its `compression_type` alone.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with TFRecordWriter(pathlib.Path(folder, "data.tfrecord")) as writer:
+    ...         writer.write(b"one record")
+    ...     pathlib.Path(folder, "data.tfrecord").stat().st_size
+    26
+    """
+
+    def __init__(self, path: str | bytes | os.PathLike[Any], options: TFRecordOptions | str | None = None) -> None:
+        self._file: BinaryIO | None = None  # first: __del__ runs even if what follows fails
+        self._path = os.fsdecode(path)
+        if not isinstance(options, TFRecordOptions):
+            options = TFRecordOptions(compression_of("options", options))
+        if os.path.exists(self._path) and not os.path.isfile(self._path):
+            raise BadArgument(f"path: expected the name of a file, got {self._path!r}, which is something else")
+        folder, name = os.path.split(self._path)
+        self._temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.part")
+        self._compress: Any = None
+        if options.compression_type is not None:
+            level = -1 if options.compression_level is None else options.compression_level
+            self._compress = zlib.compressobj(level, wbits=_WINDOW_BITS[options.compression_type])
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._filled = 0
+        try:
+            self._file = open(self._temporary, "xb", buffering=0)  # noqa: SIM115  # closed by close()
+        except OSError as error:
+            raise self._named(error) from None
+
+    def write(self, record: bytes) -> None:
+        """Adds a record."""
+        if type(record) is not bytes:
+            if not isinstance(record, bytes | bytearray | memoryview):
+                raise BadType(f"record: expected bytes, got {type(record).__name__}")
+            record = bytes(record)
+        self._open()
+        needed = len(record) + _FRAME_BYTES
+        if self._filled + needed > _BUFFER_BYTES:
+            self._empty_buffer()
+            if needed > _BUFFER_BYTES:
+                framed = bytearray(needed)
+                frame_records((record,), framed, 0)
+                self._put(framed)
+                return
+        self._filled = frame_records((record,), self._buffer, self._filled)
+
+    def write_framed(self, records: bytes | bytearray | memoryview) -> None:
+        """Adds records that have their frames already, as `encode_examples(…, framed=True)` makes them."""
+        self._open()
+        self._empty_buffer()
+        self._put(records)
+
+    def flush(self) -> None:
+        """Hands what was written so far to the system. It has no name yet: see `close`."""
+        self._open()
+        self._empty_buffer()
+        if self._compress is not None:
+            self._write(self._compress.flush(zlib.Z_SYNC_FLUSH))
+
+    def close(self) -> None:
+        """Ends the file and gives it its name. Further calls do nothing."""
+        if self._file is None:
+            return
+        try:
+            self._empty_buffer()
+            if self._compress is not None:
+                self._write(self._compress.flush())
+            self._open().close()
+            os.replace(self._temporary, self._path)
+        except BaseException as error:
+            self.discard()
+            raise self._named(error) if isinstance(error, OSError) else error from None
+        self._file = None
+
+    def discard(self) -> None:
+        """Ends without a file. What was under the name before stays."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        file.close()
+        try:
+            os.unlink(self._temporary)
+        except FileNotFoundError:
+            pass
+
+    def __enter__(self) -> TFRecordWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            warnings.warn(f"{self._path} was not written: its writer was never closed", ResourceWarning, 2, self)
+            self.discard()
+
+    def __repr__(self) -> str:
+        return f"TFRecordWriter({self._path!r}{'' if self._file is not None else ', closed'})"
+
+    def _open(self) -> BinaryIO:
+        if self._file is None:
+            raise BadArgument(f"{self._path}: its writer is closed")
+        return self._file
+
+    def _empty_buffer(self) -> None:
+        if self._filled:
+            filled, self._filled = self._filled, 0
+            with memoryview(self._buffer) as whole:
+                self._put(whole[:filled])
+
+    def _put(self, data: bytes | bytearray | memoryview) -> None:
+        self._write(data if self._compress is None else self._compress.compress(data))
+
+    def _write(self, data: bytes | bytearray | memoryview) -> None:
+        file = self._open()
+        try:
+            with memoryview(data) as left:
+                done = 0
+                while done < left.nbytes:
+                    done += file.write(left[done:])
+        except OSError as error:
+            self.discard()
+            raise self._named(error) from None
+
+    def _named(self, error: OSError) -> OSError:
+        """The same error with the name that the user gave."""
+        return type(error)(error.errno, error.strerror, self._path)

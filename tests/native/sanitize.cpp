@@ -1,0 +1,212 @@
+// Runs the kernels that read untrusted bytes over the corpus, and over damaged copies of it, under the sanitizers.
+//
+//   sanitize FOLDER [ROUNDS]
+//
+// Every input lies in a block of exactly its size, so that one byte too far is found. What the kernels say is not compared
+// with anything here: tests/native does that.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "../../native/crc32c.h"
+#include "../../native/example.h"
+#include "../../native/mix.h"
+#include "../../native/tfrecord.h"
+
+using namespace penstock;
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+struct Exact {
+  explicit Exact(const Bytes& bytes) : data(new std::uint8_t[bytes.size()]), size(bytes.size()) {
+    if (size > 0) std::memcpy(data.get(), bytes.data(), size);
+  }
+  Span span() const { return {data.get(), size}; }
+  std::unique_ptr<std::uint8_t[]> data;
+  std::size_t size;
+};
+
+void require(bool is_true, const char* what) {
+  if (is_true) return;
+  std::fprintf(stderr, "failed: %s\n", what);
+  std::exit(1);
+}
+
+class Draws {
+ public:
+  explicit Draws(std::uint64_t seed) : seed_(seed) {}
+  std::size_t below(std::size_t bound) { return penstock::below(mix64(seed_ + kGolden * ++step_), bound); }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t step_ = 0;
+};
+
+Bytes damaged(Bytes bytes, Draws& draws) {
+  const std::size_t num_changes = 1 + draws.below(4);
+  for (std::size_t i = 0; i < num_changes && !bytes.empty(); ++i) {
+    const std::size_t at = draws.below(bytes.size());
+    switch (draws.below(5)) {
+      case 0:
+        bytes[at] = static_cast<std::uint8_t>(draws.below(256));
+        break;
+      case 1:
+        bytes[at] = static_cast<std::uint8_t>(bytes[at] + 1);
+        break;
+      case 2:
+        bytes.erase(bytes.begin() + static_cast<std::ptrdiff_t>(at));
+        break;
+      case 3:
+        bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at), static_cast<std::uint8_t>(draws.below(2) ? 0xff : 10));
+        break;
+      default:
+        bytes.resize(at);
+    }
+  }
+  return bytes;
+}
+
+Features features(bool is_dense) {
+  std::vector<Feature> asked;
+  for (const Kind kind : {Kind::bytes, Kind::floats, Kind::ints}) {
+    // All kinds look for one key under three names: what is wrong for one is right for another.
+    const char* keys[] = {"", "aa", "a", "b"};
+    const std::size_t width = kind == Kind::floats ? 4 : 8;
+    asked.push_back({keys[static_cast<int>(kind)], kind, is_dense, !is_dense, is_dense ? 2U : 0U, is_dense,
+                     std::vector<std::uint8_t>(kind == Kind::bytes ? 0 : 2 * width)});
+  }
+  return Features(std::move(asked));
+}
+
+void parse(const Feature& asked, const Exact& record) {
+  const Features one({asked});
+  const Span span = record.span();
+  const Records records{&span, 1};
+  for (const Proto proto : {Proto::example, Proto::sequence_example}) {
+    for (const std::uint32_t field : {1U, 2U}) {
+      if (proto == Proto::example && field == 2) continue;
+      Span found{nullptr, 0};
+      if (find_features(one, records, proto, Empty::may_replace, field, &found).flaw != Flaw::none) continue;
+      if (field == 2) {
+        std::int64_t splits[2] = {0, 0};
+        std::int64_t* pointers[] = {splits};
+        if (read_feature_lists(one, 1, &found, pointers).flaw != Flaw::none) continue;
+        std::vector<std::int64_t> counts(static_cast<std::size_t>(splits[1]));
+        require(count_steps(asked, found, counts.data(), counts.size()) == counts.size(), "as many steps as counted");
+        const auto total = static_cast<std::size_t>(read_steps(asked, found, nullptr, 0));
+        std::vector<Span> values(total);  // the widest kind of value
+        require(read_steps(asked, found, values.data(), total) == static_cast<std::int64_t>(total), "steps read twice");
+        continue;
+      }
+      std::vector<std::int64_t> output(2 + 2 * asked.num_values);
+      void* pointers[] = {output.data()};
+      if (read_features(one, records, proto, &found, pointers).flaw != Flaw::none) continue;
+      const auto total = static_cast<std::size_t>(read_values(asked, proto, found, nullptr, 0));
+      std::vector<Span> values(total);
+      read_values(asked, proto, found, values.data(), total);
+      read_values(asked, proto, found, values.data(), total / 2);
+    }
+  }
+}
+
+void scan(const Exact& bytes) {
+  std::int64_t offsets[4];
+  std::int64_t lengths[4];
+  for (const bool checks : {true, false}) {
+    for (std::size_t start = 0; start <= bytes.size && start < 20; ++start) {
+      const RecordScan found = scan_records(bytes.span(), start, {checks, checks}, offsets, lengths, 4);
+      require(found.num_records <= 4 && found.offset <= bytes.size, "a scan that stays inside");
+      for (std::size_t i = 0; i < found.num_records; ++i) {
+        const auto end = static_cast<std::size_t>(offsets[i] + lengths[i]);
+        require(end + kRecordFooter <= bytes.size, "a record that stays inside");
+      }
+    }
+  }
+}
+
+Bytes framed(const Bytes& data) {
+  Bytes out(data.size() + kRecordFrame);
+  frame_record({data.data(), data.size()}, out.data());
+  const Exact exact(out);
+  std::int64_t offset;
+  std::int64_t length;
+  const RecordScan found = scan_records(exact.span(), 0, {true, true}, &offset, &length, 1);
+  require(found.num_records == 1 && offset == 12 && length == static_cast<std::int64_t>(data.size()), "a frame read back");
+  return out;
+}
+
+void encode(const Bytes& data) {
+  // Any bytes, taken for values of each kind.
+  const std::size_t count = data.size() / 8;
+  std::vector<std::int64_t> ints(count);
+  std::vector<float> floats(count);
+  if (count > 0) std::memcpy(ints.data(), data.data(), count * 8);
+  if (count > 0) std::memcpy(floats.data(), data.data(), count * 4);
+  const std::vector<Span> strings(2, Span{data.data(), data.size()});
+  const std::vector<Column> columns{{"f", Kind::floats, floats.data(), count, nullptr, count},
+                                    {"i", Kind::ints, ints.data(), count, nullptr, count},
+                                    {"s", Kind::bytes, strings.data(), 2, nullptr, 2}};
+  for (const Column& column : columns) check_column(column, 1);
+  ExampleEncoder encoder(columns);
+  const std::size_t size = encoder.measure_example(0);
+  const std::unique_ptr<std::uint8_t[]> out(new std::uint8_t[size]);
+  require(encoder.write_example(0, out.get()) == out.get() + size, "an Example of the size measured");
+  ExampleEncoder lists(columns);
+  const std::vector<std::size_t> num_steps{1, 1, 1};
+  const std::size_t lists_size = lists.measure_feature_lists(num_steps);
+  const std::unique_ptr<std::uint8_t[]> lists_out(new std::uint8_t[lists_size]);
+  require(lists.write_feature_lists(num_steps, lists_out.get()) == lists_out.get() + lists_size, "lists as measured");
+}
+
+void run(const Bytes& bytes) {
+  const Exact exact(bytes);
+  for (const bool is_dense : {true, false}) {
+    const Features asked = features(is_dense);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      parse(asked[i], exact);
+      Feature under_a = asked[i];
+      under_a.key = "a";
+      parse(under_a, exact);
+    }
+  }
+  scan(exact);
+  require(crc32c(exact.data.get(), exact.size) == crc32c_portable(exact.data.get(), exact.size), "one checksum");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: sanitize FOLDER [ROUNDS]\n");
+    return 2;
+  }
+  const std::size_t num_rounds = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 500;
+  std::size_t num_inputs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const Bytes bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    run(bytes);
+    encode(bytes);
+    Bytes three = framed(bytes);
+    const Bytes once = three;
+    for (int i = 0; i < 2; ++i) three.insert(three.end(), once.begin(), once.end());
+    Draws draws(bytes.size() + 1000 * ++num_inputs);
+    for (std::size_t i = 0; i < num_rounds; ++i) {
+      run(damaged(bytes, draws));
+      scan(Exact(damaged(three, draws)));
+    }
+  }
+  const Bytes long_data(10000, 7);
+  for (std::size_t size : {0, 1, 7, 8, 3071, 3072, 3073, 9999}) run(Bytes(long_data.begin(), long_data.begin() + size));
+  std::printf("%zu files, %zu damaged copies of each: nothing found\n", num_inputs, num_rounds);
+  require(num_inputs > 0, "a corpus");
+  return 0;
+}
