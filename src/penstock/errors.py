@@ -17,6 +17,7 @@
     ├── StateError           a saved position that does not fit this pipeline (also ValueError)
     ├── CacheMismatch        a cache file that another pipeline wrote          (also ValueError)
     └── FormatError          bytes that are not what their format promises    (also ValueError)
+        └── FileMissing      a file that is not there                          (also FileNotFoundError)
 
 A user's own exception is never wrapped: it passes through with a note that names the operator, the element and the
 line where the operator was written.
@@ -30,6 +31,7 @@ __all__ = [
     "BudgetTooSmall",
     "CacheMismatch",
     "ElementTooLarge",
+    "FileMissing",
     "FormatError",
     "OutOfRange",
     "OverBudget",
@@ -104,3 +106,7 @@ class CacheMismatch(PenstockError, ValueError):
 
 class FormatError(PenstockError, ValueError):
     """Bytes are not what their format promises."""
+
+
+class FileMissing(FormatError, FileNotFoundError):
+    """A file that should be read is not there."""

@@ -35,6 +35,8 @@ class Meter:
     #: Whether the size of every element counts, not only of some.
     looks_at_all: bool = False
     chosen: dict[str, int | str] = dataclasses.field(default_factory=dict)
+    #: How many elements of each file could not be read.
+    failed_by_file: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For `stats()`."""
@@ -43,6 +45,7 @@ class Meter:
             "elements": self.num_elements,
             "bytes": self.num_bytes,
             "failed": max(0, self.num_failed - self.num_failed_in),
+            "failed_by_file": dict(self.failed_by_file),
             "busy_s": self.busy_s,
             "waiting_s": self.waiting_s,
             "chosen": dict(self.chosen),
