@@ -24,6 +24,9 @@ __all__ = [
     "RandomFile",
     "check_compression",
     "expand_paths",
+    "is_local",
+    "local_path",
+    "open_arrow",
     "open_random",
     "open_stream",
     "readable",
@@ -62,7 +65,7 @@ def _names(spec: Any, argument: str) -> list[str]:
 
 def _matches(pattern: str, argument: str) -> list[str]:
     if not _is_remote(pattern):
-        local = _local(pattern)
+        local = local_path(pattern)
         found = [local] if os.path.exists(local) else sorted(matches(local))
     else:
         found = _remote_matches(pattern)
@@ -104,7 +107,7 @@ def _is_remote(path: str) -> bool:
     return _URI.match(path) is not None and not path.startswith("file://")
 
 
-def _local(path: str) -> str:
+def local_path(path: str) -> str:
     """A path of this machine, which may be written as a URI."""
     return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
@@ -182,7 +185,7 @@ def open_stream(path: str, compression: str | None = None, offset: int = 0) -> S
             system, name = _file_system(path)
             stream: Any = system.open_input_file(name) if offset else system.open_input_stream(name, compression=None)
         else:
-            stream = open(_local(path), "rb", buffering=0)  # noqa: SIM115  the cursor closes it
+            stream = open(local_path(path), "rb", buffering=0)  # noqa: SIM115  the cursor closes it
         if offset:
             stream.seek(offset)
     named = _NamedStream(path, stream)
@@ -215,12 +218,31 @@ def open_random(path: str) -> RandomFile:
         return _RemoteFile(path, system.open_input_file(name))
 
 
+def open_arrow(path: str) -> Any:
+    """A file as pyarrow reads it, at any offset."""
+    import pyarrow as pa
+
+    with readable(path):
+        if _is_remote(path):
+            system, name = _file_system(path)
+            return system.open_input_file(name)
+        local = local_path(path)
+        if os.path.isdir(local):
+            raise IsADirectoryError(local)
+        return pa.OSFile(local, "r")
+
+
+def is_local(path: str) -> bool:
+    """Whether a look at a file costs little."""
+    return not _is_remote(path)
+
+
 class _LocalFile:
     _descriptor = -1
 
     def __init__(self, path: str) -> None:
         self._path = path
-        local = _local(path)
+        local = local_path(path)
         self._descriptor = os.open(local, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self.size = os.fstat(self._descriptor).st_size
         if os.path.isdir(local):
