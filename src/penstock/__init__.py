@@ -22,6 +22,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN",
     "UNKNOWN_CARDINALITY",
+    "CsvDataset",
     "Dataset",
     "DatasetSpec",
     "FixedLengthRecordDataset",
@@ -48,6 +49,7 @@ UNKNOWN_CARDINALITY = UNKNOWN
 
 # What is loaded when it is first asked for: most programs do without, and `import penstock` stays quick.
 _LATER = {
+    "CsvDataset": ".readers",
     "FixedLengthRecordDataset": ".readers",
     "TextLineDataset": ".readers",
 }

@@ -6,12 +6,13 @@ a dataset of names a `flat_map` or `interleave` of that dataset.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .dataset import Dataset
 from .element import is_dataset
 from .errors import BadArgument, PenstockError
+from .io.csv_records import CsvRecords
 from .io.fixed_length import FixedLengthRecords
 from .io.paths import expand_paths
 from .io.text import TextLines
@@ -19,7 +20,7 @@ from .options import AUTOTUNE
 from .plan.node import Node, caller_origin, located
 from .plan.op import Op, argument
 
-__all__ = ["FixedLengthRecordDataset", "TextLineDataset", "files_dataset"]
+__all__ = ["CsvDataset", "FixedLengthRecordDataset", "TextLineDataset", "files_dataset"]
 
 
 def files_dataset(
@@ -155,3 +156,50 @@ class FixedLengthRecordDataset(_FilesDataset):
             return FixedLengthRecords(files, record_bytes, header_bytes, footer_bytes, buffer_size, compression_type)
 
         self._build(filenames, num_parallel_reads, make)
+
+
+class CsvDataset(_FilesDataset):
+    """The records of CSV files as tuples of fields.
+
+    A record ends with LF, CR LF or CR. One that does not fit is an error in its place, and the next follows. For dicts
+    with types found in the file, and at the speed of Arrow, see `Dataset.from_csv`.
+
+    Args:
+        filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
+        record_defaults: For each field a dtype, if it must be there, or what it is where it is empty, in a list.
+        compression_type: "GZIP", "ZLIB", or None.
+        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        header: Whether the first record of each file is left out.
+        field_delim: What stands between fields.
+        use_quote_delim: Whether quotes are not part of a field: within them, delimiters and line ends are.
+        na_value: Another text that stands for an empty field.
+        select_cols: The numbers of the fields to read, rising. None: all.
+        exclude_cols: The numbers of the fields not to read; either this or `select_cols`.
+
+    Memory: the buffer, which grows for a longer record, and the records asked for.
+    State: the number of the file, an offset in it (after decompression), and the number of the record.
+
+    >>> import tempfile, pathlib, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "a.csv").write_text('name,x\\n"a, b",1\\nc,\\n')
+    ...     list(ps.CsvDataset(folder + "/a.csv", [bytes, [0.5]], header=True))
+    [(b'a, b', np.float64(1.0)), (b'c', np.float64(0.5))]
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_defaults: Sequence[Any],
+        compression_type: str | None = None,
+        buffer_size: int | None = None,
+        header: bool = False,
+        field_delim: str = ",",
+        use_quote_delim: bool = True,
+        na_value: str = "",
+        select_cols: Sequence[int] | None = None,
+        exclude_cols: Sequence[int] | None = None,
+    ) -> None:
+        rest = (header, field_delim, use_quote_delim, na_value, select_cols, exclude_cols)
+        self._build(
+            filenames, None, lambda files: CsvRecords(files, record_defaults, compression_type, buffer_size, *rest)
+        )

@@ -129,3 +129,103 @@ def test_what_tf_data_refuses_is_refused(case: str) -> None:
     for library in (tf.data, ps):
         with pytest.raises(Exception):  # noqa: B017  which one is each library's own
             list(BAD_ARGUMENTS[case](library))
+
+
+# --- CSV ---
+
+S, N, F = "string", "int32", "float32"
+CSV: list[tuple[bytes, list[Any], dict[str, Any]]] = [
+    (b"a,1\nb,2\n", [S, N], {}),
+    (b"a,1\nb,2", [S, N], {}),
+    (b"a,1\r\nb,2\r\n", [S, N], {}),
+    (b"a,1\rb,2\r", [S, N], {}),
+    (b"a,1\r\r\nb,2\n", [S, N], {}),
+    (b"a,1\n\nb,2\n", [S, N], {}),
+    (b"a\n\nb\n", [S], {}),
+    (b"a\n\nb\n", [["d"]], {}),
+    (b"a\r\n\r\nb\n", [["d"]], {}),
+    (b"\n\n", [["d"]], {}),
+    (b'"a,b",1\n"c""d",2\n"e\nf",3\n', [S, N], {}),
+    (b'"a"\r\n"b"\n', [S], {}),
+    (b'"a"', [S], {}),
+    (b'x,"a"\r', [S, S], {}),
+    (b'a"b,1\nx,2\n', [S, N], {}),
+    (b'"a"b,1\nx,2\n', [S, N], {}),
+    (b'"a"b,1\nx",2\ny,3\n', [S, N], {}),
+    (b'"abc,1\nx,2\n', [S, N], {}),
+    (b'a"b,1\n"c",2\n', [S, N], {"use_quote_delim": False}),
+    (b' "a",1\n', [S, N], {}),
+    (b'"a" ,1\n', [S, N], {}),
+    (b"a,x\nb,2\n", [S, N], {}),
+    (b"a,\nb,2\n", [S, N], {}),
+    (b"a,\nb,2\n", [S, [np.int32(7)]], {}),
+    (b"a, 1\nb,2 \nc,+3\nd,1_0\ne,0x1\nf,1.0\ng,99999999999\nh,-5\n", [S, N], {}),
+    (b"1e3\n.5\n5.\nnan\ninf\n-Inf\nabc\n 2.5 \n0x10\n1f\n1_0\n", [F], {}),
+    (b"a,1,2\nb,2\n", [S, N], {}),
+    (b"a\nb,2\n", [S, N], {}),
+    (b"NA,1\nb,NA\n", [["d"], [np.int32(5)]], {"na_value": "NA"}),
+    (b'a,1\n"NA",2\n', [["d"], [np.int32(5)]], {"na_value": "NA"}),
+    (b'"",1\n', [["d"], [np.int32(5)]], {}),
+    (b"h1,h2\na,1\n", [S, N], {"header": True}),
+    (b'"h\n1",h2\na,1\n', [S, N], {"header": True}),
+    (b"", [S, N], {"header": True}),
+    (b"h", [S, N], {"header": True}),
+    (b"", [S, N], {}),
+    (b"a;1\n", [S, N], {"field_delim": ";"}),
+    (b"a,1,z\n", [S, S], {"select_cols": [0, 2]}),
+    (b"a\n", [S], {"select_cols": [2]}),
+    (b"a,1,z\n", [S], {"exclude_cols": [0, 1]}),
+    (b"a,1,z\n", [S], {"exclude_cols": [0]}),
+    (b'a,"b\n', [S], {"select_cols": [0]}),
+    (b'a,b"c,1\nx,y,2\n', [S, N], {"select_cols": [0, 2]}),
+    (b"\xef\xbb\xbfa,1\n", [S, N], {}),
+    (b"1,2,\n", [N, N], {}),
+    (b'"1",2\n', [N, N], {}),
+    (b"1,2", ["float64", "int64"], {}),
+]
+
+
+def all_places(dataset: Any) -> list[Any]:
+    """The elements, with None for an error in its place."""
+    found: list[Any] = []
+    iterator = dataset.as_numpy_iterator()
+    for _ in range(30):
+        try:
+            found.append(next(iterator))
+        except StopIteration:
+            return found
+        except Exception:
+            found.append(None)
+    return found[:1]  # tf.data raises for ever
+
+
+def theirs_of(defaults: list[Any]) -> list[Any]:
+    return [getattr(tf, default) if isinstance(default, str) else default for default in defaults]
+
+
+def ours_of(defaults: list[Any]) -> list[Any]:
+    return [(bytes if d == S else np.dtype(d)) if isinstance(d, str) else d for d in defaults]
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("buffer_size", [None, 3])
+def test_csv_records_are_those_of_tf_data(tmp_path: Path, compression: str | None, buffer_size: int | None) -> None:
+    path = tmp_path / "a.csv"
+    for data, defaults, options in CSV:
+        path.write_bytes(compressed(data, compression))
+        arguments = {"compression_type": compression, "buffer_size": buffer_size, **options}
+        theirs = all_places(tf.data.experimental.CsvDataset(str(path), theirs_of(defaults), **arguments))
+        ours = all_places(ps.CsvDataset(path, ours_of(defaults), **arguments))
+        assert repr(ours[: len(theirs)]) == repr(theirs), (data, defaults, options)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_csv_is_read_as_tf_data_reads_it(tmp_path: Path, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for _ in range(12):
+        pieces = random.choice([b"a", b"1", b",", b",", b'"', b"\n", b"\r\n", b" ", b'"b"', b'""'], 40)
+        (tmp_path / "a.csv").write_bytes(b"".join(pieces.tolist()))
+        for options in ({}, {"use_quote_delim": False}):
+            theirs = all_places(tf.data.experimental.CsvDataset(str(tmp_path / "a.csv"), [["d"], ["e"]], **options))
+            ours = all_places(ps.CsvDataset(tmp_path / "a.csv", [["d"], ["e"]], **options))
+            assert ours == theirs, (tmp_path / "a.csv").read_bytes()

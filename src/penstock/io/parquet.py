@@ -301,7 +301,7 @@ class _Rows:
         self._pages.settle(group.pages_bytes)
         self._decoded_lease.settle(group.few_rows * group.row_bytes)
         rows = group.few_rows
-        wanted = 0 if share.frugal else min(_MOST_ROWS, group.num_rows, share.spare_bytes // (2 * group.row_bytes))
+        wanted = 0 if share.frugal else min(_MOST_ROWS, group.num_rows, share.spare_bytes // group.row_bytes)
         if wanted > rows:
             self._luxury = share.try_acquire((wanted - rows) * group.row_bytes, ahead=True)
             rows = rows if self._luxury is None else wanted
