@@ -173,6 +173,8 @@ class Dataset:
     from_tensor_slices = source("arrays:FromTensorSlices")
     from_tensors = source("arrays:FromTensors")
     from_generator = source("generator:FromGenerator")
+    from_csv = source("csv:FromCsv")
+    from_json_lines = source("json_lines:FromJsonLines")
     from_arrow = source("arrow:FromArrow")
     from_parquet = source("parquet:FromParquet")
     range = source("numbers:Range")
