@@ -21,6 +21,7 @@ QUESTIONS = (
     "range_map",
     "operators",
     "nested",
+    "parquet",
     "first_batch",
     "import",
     "budget",

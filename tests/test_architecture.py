@@ -50,8 +50,8 @@ def operators() -> dict[str, type[Op]]:
 
 
 OPERATORS = operators()
-# What the optimizer and other operators make; users cannot write them.
-INTERNAL = {"Read", "FromRows", "FromStack"}
+# What the optimizer, other operators and classes such as `TextLineDataset` make; users do not write them.
+INTERNAL = {"Read", "FromRows", "FromStack", "TextLines", "FixedLengthRecords", "CsvRecords"}
 
 
 def file_of(op: type[Op]) -> Path:

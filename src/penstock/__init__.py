@@ -6,6 +6,9 @@
 10
 """
 
+from importlib import import_module
+from typing import Any
+
 from . import errors, io
 from .dataset import Dataset
 from .element import Ragged, Sparse, string
@@ -20,8 +23,10 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN",
     "UNKNOWN_CARDINALITY",
+    "CsvDataset",
     "Dataset",
     "DatasetSpec",
+    "FixedLengthRecordDataset",
     "NoneSpec",
     "Options",
     "Ragged",
@@ -30,6 +35,7 @@ __all__ = [
     "Sparse",
     "SparseSpec",
     "TensorSpec",
+    "TextLineDataset",
     "__version__",
     "errors",
     "io",
@@ -42,3 +48,22 @@ __version__ = "0.1.0"
 # tf.data's names for the same numbers.
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
+
+# What is loaded when it is first asked for: most programs do without, and `import penstock` stays quick.
+_LATER = {
+    "CsvDataset": ".readers",
+    "FixedLengthRecordDataset": ".readers",
+    "TextLineDataset": ".readers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module, __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

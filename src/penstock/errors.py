@@ -17,7 +17,8 @@
     ├── StateError           a saved position that does not fit this pipeline (also ValueError)
     ├── CacheMismatch        a cache file that another pipeline wrote          (also ValueError)
     └── FormatError          bytes that are not what their format promises    (also ValueError)
-        └── RecordError      one record of several; says which
+        ├── RecordError      one record of several; says which
+        └── FileMissing      a file that is not there                          (also FileNotFoundError)
 
 A user's own exception is never wrapped: it passes through with a note that names the operator, the element and the
 line where the operator was written.
@@ -31,6 +32,7 @@ __all__ = [
     "BudgetTooSmall",
     "CacheMismatch",
     "ElementTooLarge",
+    "FileMissing",
     "FormatError",
     "OutOfRange",
     "OverBudget",
@@ -114,3 +116,7 @@ class RecordError(FormatError):
     #: The place of the record in its block, and the feature at fault where it is one.
     record: int = 0
     feature: str | None = None
+
+
+class FileMissing(FormatError, FileNotFoundError):
+    """A file that should be read is not there."""

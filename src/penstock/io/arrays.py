@@ -32,7 +32,7 @@ from ..order import Index, as_array
 from ..plan.op import BlockKind, Context, Op, Reader, show
 from ..plan.traits import SOURCE, Traits
 from ..spec import RaggedSpec, Spec, TensorSpec, spec_of
-from .columns import column_of
+from .columns import ColumnReader
 
 __all__ = ["FromTensorSlices", "FromTensors"]
 
@@ -97,7 +97,7 @@ class FromTensorSlices(Op):
         if any(isinstance(column, Ragged) for column in self._columns):
             return _RaggedReader(self._structure, self._columns)
         if all(isinstance(column, np.ndarray) for column in self._columns):
-            return _ColumnReader(self._structure, self._columns, context)
+            return ColumnReader(self._structure, self._columns, context.arena)
         return _LazyReader(self._structure, self._columns, context)
 
     def open(self, context: Context) -> Cursor:
@@ -172,31 +172,11 @@ def _is_lazy(value: Any) -> bool:
     return True
 
 
-class _ColumnReader:
-    """Reads rows of columns: a read-only view for a slice, one gather into a reused slot for indices."""
-
-    def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
-        self._structure = structure
-        self._columns = [column_of(column, context.arena) for column in columns]
-
-    def read(self, index: Index) -> Block:
-        if not isinstance(index, slice):
-            return self.gather(index, 0, index.size)
-        columns = [column.view(index) for column in self._columns]
-        return Block(index.stop - index.start, self._structure, columns, None, False, None)
-
-    def gather(self, index: np.ndarray, start: int, size: int) -> Block:
-        columns: list[np.ndarray] = []
-        for column in self._columns:  # not a comprehension: that is a call, which small batches feel
-            columns.append(column.pick(index, start, size))
-        return Block(size, self._structure, columns, None, False, None)
-
-
 class _LazyReader:
     """Reads from a store, which may fail: what cannot be read is a failure in its place, and the rest is read."""
 
     def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
-        self._reader = _ColumnReader(structure, columns, context)
+        self._reader = ColumnReader(structure, columns, context.arena)
         self._context = context
 
     def read(self, index: Index) -> Block:

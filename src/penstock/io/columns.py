@@ -12,10 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._native import gather
-from ..element import encode_strings
+from ..block import Block
+from ..element import Structure, encode_strings
 from ..memory.arena import Arena
+from ..order import Index
 
-__all__ = ["Column", "column_of"]
+__all__ = ["Column", "ColumnReader", "column_of"]
 
 
 class Column(Protocol):
@@ -112,6 +114,26 @@ class _LazyColumn:
             run = np.asarray(self._array[first : int(rising[end - 1]) + 1])
             out[order[begin:end]] = run[rising[begin:end] - first]
         return _encoded(out)
+
+
+class ColumnReader:
+    """Reads rows of columns: a read-only view for a slice, one gather into a reused slot for indices."""
+
+    def __init__(self, structure: Structure, columns: list[Any], arena: Arena) -> None:
+        self._structure = structure
+        self._columns = [column_of(column, arena) for column in columns]
+
+    def read(self, index: Index) -> Block:
+        if not isinstance(index, slice):
+            return self.gather(index, 0, index.size)
+        columns = [column.view(index) for column in self._columns]
+        return Block(index.stop - index.start, self._structure, columns, None, False, None)
+
+    def gather(self, index: np.ndarray, start: int, size: int) -> Block:
+        columns: list[np.ndarray] = []
+        for column in self._columns:  # not a comprehension: that is a call, which small batches feel
+            columns.append(column.pick(index, start, size))
+        return Block(size, self._structure, columns, None, False, None)
 
 
 def _encoded(array: np.ndarray) -> np.ndarray:

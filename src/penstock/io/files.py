@@ -20,7 +20,7 @@ from ..plan.op import Context, Op, Reader
 from ..plan.traits import SOURCE, Traits
 from ..spec import Spec, TensorSpec
 
-__all__ = ["ListFiles"]
+__all__ = ["ListFiles", "as_regex", "matches"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ListFiles(Op):
 
     def __post_init__(self) -> None:
         patterns = _patterns(self.file_pattern)
-        names = sorted(os.fsencode(name) for pattern in patterns for name in _matches(pattern))
+        names = sorted(os.fsencode(name) for pattern in patterns for name in matches(pattern))
         if not names:
             shown = ", ".join(repr(pattern) for pattern in patterns)
             raise BadArgument(f"file_pattern: no file matches {shown or 'an empty list of patterns'}")
@@ -98,7 +98,7 @@ def _patterns(given: Any) -> list[str]:
 _WILD = re.compile(r"[*?\[\\]")
 
 
-def _matches(pattern: str) -> list[str]:
+def matches(pattern: str) -> list[str]:
     """The paths that match, spelled as tf.data spells them."""
     wild = _WILD.search(pattern)
     if wild is None:
@@ -106,7 +106,7 @@ def _matches(pattern: str) -> list[str]:
     fixed = pattern.rfind("/", 0, wild.start()) + 1
     paths = [pattern[:fixed] or "./"]
     for part in filter(None, pattern[fixed:].split("/")):
-        fits = re.compile(_as_regex(part), re.DOTALL).fullmatch
+        fits = re.compile(as_regex(part), re.DOTALL).fullmatch
         # Every path but the last ones is a folder, and ends in a slash or is about to get one.
         folders = [path if path.endswith("/") else path + "/" for path in paths]
         paths = [folder + name for folder in folders for name in _entries(folder) if fits(name)]
@@ -120,7 +120,7 @@ def _entries(folder: str) -> list[str]:
         return []
 
 
-def _as_regex(part: str) -> str:
+def as_regex(part: str) -> str:
     """One part of a pattern as a regular expression."""
     out, i = "", 0
     while i < len(part):

@@ -93,6 +93,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
             seen = measured(node).element_bytes
             sizes_by_node[id(node)] = (
                 _size_from_inputs(node, list(map(size_of, node.inputs)), bool(seen))
+                or node.op.element_size
                 or ElementSize.of_spec(node.spec.element)
                 or (ElementSize((seen,), exact=False) if seen else None)
             )

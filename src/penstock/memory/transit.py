@@ -51,6 +51,11 @@ class Transit:
             self._reserved = each
         return n if n * each <= self._room else max(1, self._room // each)
 
+    def expect(self, each_bytes: int) -> None:
+        """Says about how large elements are, where that is not known exactly and none was made yet."""
+        if self._each is None:
+            self._each = each_bytes
+
     def fitting(self, n: int) -> int:
         """How many of n elements of known size to make now, where each makes its own entry on the ledger."""
         each, share = self._each or 1, self._share

@@ -154,8 +154,9 @@ class _BatchCursor(CollatingCursor):
         block = self.feed.take(self._size)
         if block is None or block.size == self._size or block.has_failures:
             return ([], 0) if block is None else ([block], block.size)
-        first = spec_of(block.rows()[0])
-        stack = Stack.for_results_like(block.rows()[0], self._size, self._context.arena.empty)
+        example = block[:1].rows()[0]  # of columns many rows would take long to make
+        first = spec_of(example)
+        stack = Stack.for_results_like(example, self._size, self._context.arena.empty)
         if stack is None:
             return self._gather_more([block])
         count = 0

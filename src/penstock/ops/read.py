@@ -9,7 +9,7 @@ from ..cursor import Cursor
 from ..indexed import IndexCursor
 from ..memory.ledger import format_bytes
 from ..order import Order, RangeOrder
-from ..plan.footprint import Footprint, Sizes, times
+from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import BlockKind, Context, Op, OrderOf
 from ..plan.traits import SOURCE, Traits
 from ..spec import INFINITE, Spec
@@ -103,6 +103,10 @@ class Read(Op):
     def block_kind(self) -> BlockKind | None:
         kind = self.source.block_kind()
         return "gather" if kind == "view" and not self.is_contiguous else kind
+
+    @property
+    def element_size(self) -> ElementSize | None:
+        return self.source.element_size
 
     @property
     def gives_views(self) -> bool:

@@ -161,6 +161,9 @@ class Context(Protocol):
     def progress(self, what: str, total: int) -> Progress:
         """A progress bar for something that takes long; `total` below 0 where it is not known."""
 
+    def count_failed(self, file: str, num_elements: int) -> None:
+        """Notes that so many elements of a file could not be read, for `stats()`."""
+
     def located(self, error: PenstockError) -> PenstockError:
         """The error with this operator's name and the user's line in front."""
 
@@ -202,6 +205,11 @@ class Op:
 
     #: The largest element it gives, from those of its inputs, where its spec may leave a dimension open.
     output_size: ClassVar[Callable[[Any, list[ElementSize]], ElementSize] | None] = None
+
+    @property
+    def element_size(self) -> ElementSize | None:
+        """The size of a source's elements, where it knows more than its spec says: of strings of one length."""
+        return None
 
     @property
     def gives_views(self) -> bool:

@@ -84,7 +84,7 @@ class Stages:
         """
         transit = self._transits.get((id(share), account, depth))
         if transit is None:
-            each = None if depth else ElementSize.of_spec(node.spec.element)
+            each = node.op.element_size or (None if depth else ElementSize.of_spec(node.spec.element))
             transit = Transit(share, None if each is None else each.nbytes)
             self._transits[id(share), account, depth] = transit
         return transit
@@ -299,6 +299,10 @@ class _Context:
         """From here on inputs are pulled by a thread of this stage's own."""
         self.detached = True
         self.boundary = Boundary(self.boundary)
+
+    def count_failed(self, file: str, num_elements: int) -> None:
+        failed = self.meter.failed_by_file
+        failed[file] = failed.get(file, 0) + num_elements
 
     def located(self, error: PenstockError) -> PenstockError:
         return located(error, self.node.op.name, self.node.origin)

@@ -37,6 +37,8 @@ class Meter:
     #: The most that a call of its function took beside its result; None where no sample has measured it.
     temporary_bytes: int | None = None
     chosen: dict[str, int | str] = dataclasses.field(default_factory=dict)
+    #: How many elements of each file could not be read.
+    failed_by_file: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For `stats()`."""
@@ -45,6 +47,7 @@ class Meter:
             "elements": self.num_elements,
             "bytes": self.num_bytes,
             "failed": max(0, self.num_failed - self.num_failed_in),
+            "failed_by_file": dict(self.failed_by_file),
             "busy_s": self.busy_s,
             "waiting_s": self.waiting_s,
             "temporary_bytes": self.temporary_bytes,

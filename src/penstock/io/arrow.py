@@ -1,0 +1,194 @@
+"""Arrow tables and IPC files as a source.
+
+What lies in memory, or in a file that can be mapped, is read at any place and without a copy: a `shuffle` on top
+shuffles indices. Files whose buffers are compressed, and remote ones, are a stream of record batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..cursor import Cursor, State
+from ..errors import BadType, FormatError
+from ..indexed import IndexCursor
+from ..order import RangeOrder
+from ..plan.footprint import Footprint, Sizes, one_element, times
+from ..plan.op import BlockKind, Context, Op, Reader
+from ..plan.traits import CURSOR, SOURCE, Traits
+from ..spec import UNKNOWN, Spec
+from .arrow_arrays import TableColumns
+from .arrow_batches import StreamedBatches, open_ipc
+from .arrow_pieces import Piece, PiecesReader, RowsInOrder
+from .columns import ColumnReader
+from .paths import expand_paths, is_local, shown_paths
+from .reading import FilesCursor, check_on_error
+
+__all__ = ["FromArrow"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromArrow(Op):
+    """The rows of an Arrow table, or of Arrow IPC files, as dicts of columns.
+
+    Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
+    list an array of its own length, a struct a dict. A row with a null where none can be is an error in its place.
+
+    Args:
+        table_or_path: A `pyarrow` table, record batch, or anything that gives one (a Polars frame, say); or a path, a
+            pattern, a URI, or a list of them, of files in Arrow's IPC format (Feather). Files of this machine that are
+            not compressed are mapped into memory, and read at any place.
+        columns: The columns to read. None: all.
+        fill_null: A value in the place of nulls, in the columns that can hold it, or a dict of values by column.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
+
+    Memory: nothing where rows are views of one piece of Arrow's memory; else the rows asked for, and of a compressed
+        file one record batch.
+    State: one integer; of a compressed file the numbers of the record batch and of the row in it.
+
+    >>> import pyarrow as pa, penstock as ps
+    >>> table = pa.table({"x": [1, 2, 3], "name": ["a", "b", "c"]})
+    >>> list(ps.Dataset.from_arrow(table).skip(1))
+    [{'x': np.int64(2), 'name': b'b'}, {'x': np.int64(3), 'name': b'c'}]
+    """
+
+    table_or_path: Any
+    columns: Sequence[str] | None = None
+    fill_null: Any = None
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
+    _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
+    _table: TableColumns = dataclasses.field(init=False, repr=False)
+    _pieces: tuple[Piece, ...] | None = dataclasses.field(init=False, repr=False)
+    _refuses_some: bool = dataclasses.field(init=False, repr=False)
+    _plain: tuple[list[np.ndarray], ...] | None = dataclasses.field(init=False, repr=False)
+    _num_rows: int = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_on_error(self.on_error)
+        fields = self.__dict__
+        is_path = isinstance(self.table_or_path, (str, bytes, os.PathLike, list, tuple, np.ndarray))
+        fields["_paths"] = tuple(expand_paths(self.table_or_path, "table_or_path")) if is_path else ()
+        if is_path:
+            schema, batches = _look_at_files(self._paths)
+        else:
+            table = _as_table(self.table_or_path)
+            schema, batches = table.schema, [Piece("", 0, batch) for batch in table.to_batches()]
+        fields["_table"] = TableColumns(schema, self.columns, self.fill_null)
+        fields["_pieces"] = None if batches is None else tuple(batches)
+        fields["_num_rows"] = UNKNOWN if batches is None else sum(piece.batch.num_rows for piece in batches)
+        nulls = [leaf for piece in batches or () for leaf in self._table.with_nulls(piece.batch)]
+        fields["_refuses_some"] = any(leaf.fill is None for leaf in nulls)
+        fields["_plain"] = None if batches is None or nulls else self._views(batches)
+
+    def _views(self, pieces: list[Piece]) -> tuple[list[np.ndarray], ...] | None:
+        """The arrays of each leaf, one for each batch, where all are plain numbers in Arrow's memory."""
+        table = self._table
+        if not all(leaf.is_view for leaf in table.leaves):
+            return None
+        if not pieces:
+            return tuple([np.empty((0, *leaf.sizes), leaf.dtype)] for leaf in table.leaves)
+        decoded = [table.decode(piece.batch).columns for piece in pieces]
+        return tuple([columns[i] for columns in decoded] for i in range(len(table.leaves)))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return self._table.spec(UNKNOWN if self._refuses_some and self.on_error == "skip" else self._num_rows)
+
+    @property
+    def traits(self) -> Traits:
+        # Rows that are refused would be told from others only when they are read, and `take` counts the others.
+        return CURSOR if self._pieces is None or self._refuses_some else SOURCE
+
+    @property
+    def num_elements(self) -> int:
+        return self._num_rows
+
+    @property
+    def reading_may_fail(self) -> bool:
+        return self._plain is None
+
+    @property
+    def gives_views(self) -> bool:
+        return self._plain is not None and len(self._plain[0]) == 1
+
+    def block_kind(self) -> BlockKind | None:
+        return "view" if self.gives_views else None
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        if self._pieces is not None:
+            return None if self.gives_views else one_element(sizes.output, "row")
+        one = times(1, sizes.output, slots=True)
+        floor = sizes.at_least_as_seen(None if one is None else 2 * one)
+        return Footprint(floor, "one record batch, and one row on its way", None if not sizes.held_bytes else floor)
+
+    def reader(self, context: Context) -> Reader:
+        if self._plain is not None and self.gives_views:
+            return ColumnReader(self._table.structure, [arrays[0] for arrays in self._plain], context.arena)
+        assert self._pieces is not None
+        return PiecesReader(self._table, self._pieces, self._plain, context)
+
+    def open(self, context: Context) -> Cursor:
+        if self._pieces is not None and not self._refuses_some:
+            fitting = None if self.gives_views else context.transit.fitting
+            return IndexCursor(self.reader(context), RangeOrder(self._num_rows), fitting=fitting)
+        if self._pieces is not None:
+
+            def open_table(path: str, position: State) -> RowsInOrder:
+                return RowsInOrder(self.reader(context), self._num_rows, context, position or 0)
+
+            return FilesCursor(context, [", ".join(self._paths) or "table"], open_table, self.on_error)
+
+        def open_batches(path: str, position: State) -> StreamedBatches:
+            return StreamedBatches(path, self._table, context, position)
+
+        return FilesCursor(context, self._paths, open_batches, self.on_error)
+
+    def describe(self) -> str:
+        columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
+        if self._paths:
+            return f"from_arrow({shown_paths(self._paths)}{columns})"
+        return f"from_arrow({self._num_rows:,} rows of {', '.join(self._table.names):.60})"
+
+
+def _as_table(given: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if isinstance(given, pa.Table):
+        return given
+    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        return pa.table(given)
+    kind = type(given).__name__
+    raise BadType(f"table_or_path: expected an Arrow table, a record batch or a path, got {kind} {given!r:.60}")
+
+
+def _look_at_files(paths: tuple[str, ...]) -> tuple[Any, list[Piece] | None]:
+    """The schema of the first file, and all record batches if they are there at once, mapped."""
+    import pyarrow as pa
+
+    if not paths:
+        raise FormatError("table_or_path: expected one file or more, got none: there are no columns without a file")
+    schema = open_ipc(paths[0])[1].schema
+    pieces: list[Piece] = []
+    for path in paths:
+        if not is_local(path):
+            return schema, None
+        try:
+            reader = open_ipc(path, mapped=True)[1]
+            if not reader.schema.equals(schema):
+                return schema, None
+            before, num_rows = pa.total_allocated_bytes(), 0
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                batch.validate()
+                if pa.total_allocated_bytes() > before:  # it had to be inflated
+                    return schema, None
+                pieces.append(Piece(path, num_rows, batch))
+                num_rows += batch.num_rows
+        except (FormatError, pa.ArrowException, OSError):
+            return schema, None  # the error comes in its place
+    return schema, pieces

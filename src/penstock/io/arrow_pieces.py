@@ -1,0 +1,181 @@
+"""Arrow tables in memory, or in files that are mapped: rows by number."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ..block import Block, concat_blocks
+from ..cursor import State
+from ..element import Failed
+from ..errors import FormatError, PenstockError
+from ..order import Index
+from ..plan.op import Context, Reader, Room
+from .arrow_arrays import TableColumns
+
+__all__ = ["Piece", "PiecesReader", "RowsInOrder"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A record batch in memory, or in a file that is mapped."""
+
+    path: str
+    first_row: int
+    batch: Any
+
+
+class RowsInOrder:
+    """The rows of pieces from the first to the last."""
+
+    def __init__(self, reader: Reader, num_rows: int, context: Context, row: int) -> None:
+        self._reader = reader
+        self._num_rows = num_rows
+        self._transit = context.transit
+        self._row = row
+
+    def read(self, n: int, room: Room) -> Block | None:
+        start = self._row
+        self._row = min(self._num_rows, start + self._transit.fitting(n))
+        return self._reader.read(slice(start, self._row)) if start < self._row else None
+
+    def skip(self, n: int) -> int:
+        skipped = min(n, self._num_rows - self._row)
+        self._row += skipped
+        return skipped
+
+    def position(self) -> State:
+        return self._row
+
+    def close(self) -> None:
+        pass
+
+
+class PiecesReader:
+    """Reads rows of record batches by number."""
+
+    def __init__(
+        self,
+        table: TableColumns,
+        pieces: tuple[Piece, ...],
+        plain: tuple[list[np.ndarray], ...] | None,
+        context: Context,
+    ) -> None:
+        self._table = table
+        self._pieces = pieces
+        self._plain = plain
+        self._context = context
+        self._transit = context.transit
+        sizes = [piece.batch.num_rows for piece in pieces]
+        self._starts = np.cumsum([0, *sizes])
+        if plain is None:
+            held = sum(piece.batch.select(table.names).nbytes for piece in pieces)
+            self._transit.expect(2 * held // max(1, sum(sizes)) + 64)
+
+    def read(self, index: Index) -> Block:
+        if self._plain is not None:
+            return self._read_plain(self._plain, index)
+        size = index.stop - index.start if isinstance(index, slice) else index.size
+        self._transit.begin(size)
+        if isinstance(index, slice):
+            blocks = [self._decoded(number, slice(a, b)) for number, a, b in self._parts(index.start, index.stop)]
+            block = blocks[0] if len(blocks) == 1 else concat_blocks(blocks, np.empty) or _as_rows(blocks)
+        else:
+            block = self._scattered(index)
+        self._transit.add(block.nbytes, block.size)
+        return block
+
+    def _parts(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """(number of the batch, first row in it, end) of rows that lie side by side."""
+        parts = []
+        while start < stop:
+            number = int(np.searchsorted(self._starts, start, "right")) - 1
+            first, end = int(self._starts[number]), int(self._starts[number + 1])
+            parts.append((number, start - first, min(stop, end) - first))
+            start = min(stop, end)
+        return parts
+
+    def _read_plain(self, plain: tuple[list[np.ndarray], ...], index: Index) -> Block:
+        structure = self._table.structure
+        if isinstance(index, slice):
+            parts = self._parts(index.start, index.stop)
+            if len(parts) == 1:
+                ((number, a, b),) = parts
+                views = [arrays[number][a:b] for arrays in plain]
+                return Block.of_columns(structure, views, b - a)
+            places = [(number, slice(a, b)) for number, a, b in parts]
+            size = index.stop - index.start
+            targets: list[Any] = []
+            at = 0
+            for _, a, b in parts:
+                targets.append(slice(at, at + b - a))
+                at += b - a
+        else:
+            size = index.size
+            numbers = np.searchsorted(self._starts, index, "right") - 1
+            present = np.unique(numbers).tolist()
+            targets = [np.flatnonzero(numbers == number) for number in present]
+            places = [(n, index[t] - int(self._starts[n])) for n, t in zip(present, targets, strict=True)]
+        columns: list[np.ndarray] = []
+        for arrays in plain:
+            out = self._context.arena.empty((size, *arrays[0].shape[1:]), arrays[0].dtype)
+            for (number, rows), target in zip(places, targets, strict=True):
+                out[target] = arrays[number][rows]
+            columns.append(out)
+        return Block.of_columns(structure, columns, size)
+
+    def _scattered(self, index: np.ndarray) -> Block:
+        import pyarrow as pa
+
+        numbers = np.searchsorted(self._starts, index, "right") - 1
+        rows: list[Any] = [None] * index.size
+        for number in np.unique(numbers).tolist():
+            places = np.flatnonzero(numbers == number)
+            block = self._decoded(number, pa.array(index[places] - self._starts[number]))
+            for place, row in zip(places.tolist(), block.rows(), strict=True):
+                rows[place] = row
+        block = Block.of_rows(rows)
+        return block if block.has_failures else concat_blocks([block], np.empty) or block
+
+    def _decoded(self, number: int, rows: Any) -> Block:
+        """Some rows of a batch: a slice of it, or those at some places."""
+        import pyarrow as pa
+
+        piece = self._pieces[number]
+        batch = piece.batch.select(self._table.names)
+        first = rows.start if isinstance(rows, slice) else 0
+        batch = batch.slice(first, rows.stop - first) if isinstance(rows, slice) else batch
+        try:
+            if piece.path:  # what a file says may be anything
+                batch.validate(full=True)
+            if not isinstance(rows, slice):
+                batch = batch.take(rows)
+        except (pa.ArrowException, OSError) as error:
+            size = rows.stop - first if isinstance(rows, slice) else len(rows)
+            text = f"{self._where(number, first)}: expected Arrow data, got: {error}"
+            return Block.of_rows([Failed(self._located(FormatError(text))) for _ in range(size)], has_failures=True)
+        places = None if isinstance(rows, slice) else rows.to_pylist()
+
+        def where(row: int) -> str:
+            return self._where(number, first + row if places is None else places[row])
+
+        block = self._table.decode(batch).block(0, batch.num_rows, np.empty, where)
+        for row in block.rows() if block.has_failures else ():
+            if type(row) is Failed and isinstance(row.error, PenstockError):
+                self._located(row.error)
+        return block
+
+    def _where(self, number: int, row: int) -> str:
+        piece = self._pieces[number]
+        if piece.path:
+            return f"{piece.path}, row {piece.first_row + row:,}"
+        return f"row {int(self._starts[number]) + row:,}"
+
+    def _located(self, error: PenstockError) -> PenstockError:
+        return self._context.located(error)
+
+
+def _as_rows(blocks: list[Block]) -> Block:
+    return Block.of_rows([row for block in blocks for row in block.rows()])

@@ -1,0 +1,376 @@
+"""CSV records as tf.data reads them: what `ps.CsvDataset` is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import Cursor, State, expect_list
+from ..element import Failed, nbytes_of, string
+from ..errors import BadArgument, BadType, FormatError
+from ..plan.footprint import Footprint, Sizes
+from ..plan.op import Context, Op, Room, argument
+from ..spec import Spec, TensorSpec
+from .file_window import FileWindow, of_stream
+from .inflate import InflatedStream
+from .paths import check_compression, expand_paths, open_stream, shown_paths
+from .reading import FilesCursor
+
+__all__ = ["CsvRecords"]
+
+_DTYPES = tuple(np.dtype(kind) for kind in ("float32", "float64", "int32", "int64"))
+_INTEGER = re.compile(rb"\s*[+-]?[0-9]+\s*")
+_END = re.compile(rb"[\r\n]")
+_HEXADECIMAL = re.compile(rb"\s*[+-]?0[xX]")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CsvRecords(Op):
+    """The records of CSV files as tuples of fields.
+
+    A record ends with LF, CR LF or CR. A record that does not fit is an error in its place, and the next one follows.
+
+    Args:
+        filenames: A path, a pattern, a URI, or a list of them.
+        record_defaults: For each field a dtype, if it must be there, or what it is where it is empty, in a list.
+        compression_type: "GZIP", "ZLIB", or None.
+        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        header: Whether the first record of each file is left out.
+        field_delim: What stands between fields.
+        use_quote_delim: Whether quotes are not part of a field: within them, delimiters and line ends are.
+        na_value: Another text that stands for an empty field.
+        select_cols: The numbers of the fields to read, rising. None: all.
+        exclude_cols: The numbers of the fields not to read; either this or `select_cols`.
+
+    Memory: the buffer, which grows for a longer record, and the records asked for.
+    State: the number of the file, an offset in it (after decompression), and the number of the record.
+    """
+
+    tuning: ClassVar[tuple[str, ...]] = ("buffer_size",)
+
+    filenames: Any
+    record_defaults: Sequence[Any]
+    compression_type: str | None = None
+    buffer_size: int | None = None
+    header: bool = False
+    field_delim: str = ","
+    use_quote_delim: bool = True
+    na_value: str = ""
+    select_cols: Sequence[int] | None = None
+    exclude_cols: Sequence[int] | None = None
+    _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
+    _fields: tuple[_Field, ...] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        fields = self.__dict__
+        fields["compression_type"] = check_compression("compression_type", self.compression_type)
+        if self.buffer_size is not None:
+            fields["buffer_size"] = argument("buffer_size", self.buffer_size, at_least=0)
+        if not isinstance(self.record_defaults, (list, tuple)) or not self.record_defaults:
+            raise BadType(f"record_defaults: expected a list of dtypes or defaults, got {self.record_defaults!r:.60}")
+        fields["_fields"] = tuple(_Field.of(i, default) for i, default in enumerate(self.record_defaults))
+        if len(self.field_delim.encode()) != 1:
+            raise BadArgument(f"field_delim: expected one character, got {self.field_delim!r}")
+        self._check_columns()
+        fields["_paths"] = tuple(expand_paths(self.filenames))
+
+    def _check_columns(self) -> None:
+        if self.select_cols is not None and self.exclude_cols is not None:
+            raise BadArgument("select_cols: expected either this or exclude_cols, got both")
+        for name in ("select_cols", "exclude_cols"):
+            chosen = getattr(self, name)
+            if chosen is None:
+                continue
+            numbers = [argument(name, number, at_least=0) for number in chosen]
+            if any(a >= b for a, b in itertools.pairwise(numbers)):
+                raise BadArgument(f"{name}: expected rising numbers, got {numbers}")
+            self.__dict__[name] = tuple(numbers)
+        if self.select_cols is not None and len(self.select_cols) != len(self.record_defaults):
+            expected = f"as many as record_defaults, {len(self.record_defaults)}"
+            raise BadArgument(f"select_cols: expected {expected}, got {len(self.select_cols)}")
+
+    @property
+    def name(self) -> str:
+        return "CsvDataset"
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(tuple(TensorSpec((), field.dtype) for field in self._fields))
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        return of_stream(sizes, self.buffer_size, InflatedStream.held_bytes if self.compression_type else 0)
+
+    def open(self, context: Context) -> Cursor:
+        def open_records(path: str, position: State) -> _Records:
+            return _Records(self, path, context, position)
+
+        return FilesCursor(context, self._paths, open_records)
+
+    def describe(self) -> str:
+        kinds = ", ".join("string" if field.dtype == string else field.dtype.name for field in self._fields)
+        return f"CsvDataset({shown_paths(self._paths)}, [{kinds:.60}])"
+
+    def element(self, texts: list[bytes]) -> Any:
+        """A record's fields as an element."""
+        if self.select_cols is not None:
+            texts = [texts[i] for i in self.select_cols if i < len(texts)]
+        elif self.exclude_cols is not None:
+            texts = [text for i, text in enumerate(texts) if i not in self.exclude_cols]
+        if len(texts) != len(self._fields):
+            raise FormatError(f"expected {len(self._fields)} fields, got {len(texts)}")
+        na = self.na_value.encode()
+        return tuple([field.value(text, na) for field, text in zip(self._fields, texts, strict=True)])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+    """One field: its dtype, and what it is where it is empty (None: it must be there)."""
+
+    number: int
+    dtype: np.dtype[Any]
+    default: Any
+    convert: Callable[[bytes], Any]
+
+    @classmethod
+    def of(cls, number: int, default: Any) -> _Field:
+        value, dtype = None, _as_dtype(default)
+        if dtype is None:
+            array = np.asarray(default)
+            if array.size > 1 or array.ndim > 1:
+                raise BadArgument(
+                    f"record_defaults: expected a dtype or one value for field {number}, got {default!r:.60}"
+                )
+            dtype = string if array.dtype.kind in "OUS" else array.dtype
+            if array.size:
+                value = array.reshape(-1)[0]
+                value = _as_bytes(value) if dtype == string else value
+        if dtype != string and dtype not in _DTYPES:
+            names = ", ".join(kind.name for kind in _DTYPES)
+            raise BadType(f"record_defaults: expected {names} or string for field {number}, got {dtype}")
+        return cls(number, dtype, value, _conversion(dtype))
+
+    def value(self, text: bytes, na: bytes) -> Any:
+        if not text or text == na:
+            if self.default is None:
+                raise FormatError(f"expected a value in field {self.number}, got {text!r}")
+            return self.default
+        try:
+            return self.convert(text)
+        except (ValueError, OverflowError):
+            raise FormatError(f"expected {self.dtype} in field {self.number}, got {text[:60]!r}") from None
+
+
+def _as_dtype(value: Any) -> np.dtype[Any] | None:
+    """A dtype, if the user gave one and no default."""
+    if hasattr(value, "as_numpy_dtype"):  # a tf.DType
+        value = value.as_numpy_dtype
+    if value in (bytes, str, object) if isinstance(value, type) else False:
+        return string
+    if isinstance(value, np.dtype):
+        return string if value.kind in "OUS" else value
+    return np.dtype(value) if isinstance(value, type) and issubclass(value, (np.generic, int, float)) else None
+
+
+def _as_bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _conversion(dtype: np.dtype[Any]) -> Callable[[bytes], Any]:
+    if dtype == string:
+        return bytes
+    kind = dtype.type
+    if dtype.kind == "f":
+
+        def as_float(text: bytes) -> Any:
+            if b"_" in text:
+                raise ValueError(text)
+            value = float.fromhex(text.decode()) if _HEXADECIMAL.match(text) else float(text)
+            with np.errstate(over="ignore"):
+                return kind(value)
+
+        return as_float
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+    def as_integer(text: bytes) -> Any:
+        if not _INTEGER.fullmatch(text):
+            raise ValueError(text)
+        value = int(text)
+        if not low <= value <= high:
+            raise OverflowError(text)
+        return kind(value)
+
+    return as_integer
+
+
+class _Records:
+    """The records of one file from a position on."""
+
+    def __init__(self, op: CsvRecords, path: str, context: Context, position: State) -> None:
+        self._op = op
+        self._path = path
+        self._delimiter = op.field_delim.encode()
+        offset, self._number = (0, 0) if position is None else map(int, expect_list(position, 2))
+        compressed = op.compression_type is not None
+        begin = 0 if compressed else offset
+        stream = open_stream(path, op.compression_type, begin)
+        self._window = FileWindow(stream, context.share, op.buffer_size, begin)
+        try:
+            if compressed:
+                self._window.pass_over(offset)
+            if position is None and op.header and not self._record():
+                raise FormatError(f"{path}: expected a header, the file is empty")
+        except BaseException:
+            self._window.close()
+            raise
+
+    def _record(self) -> tuple[list[bytes], str] | None:
+        """The next record: its fields, and what is wrong with it; None at the end."""
+        window = self._window
+        looked = 0
+        while True:
+            if len(window) > looked:
+                found = self._plain() or (self._quoted() if self._op.use_quote_delim else None)
+                if found is not None:
+                    fields, wrong, end = found
+                    window.drop(end - window.start)
+                    return fields, wrong
+            looked = len(window)
+            if not window.more() and looked == len(window):
+                if not looked:
+                    return None
+                return self._last()
+
+    def _plain(self) -> tuple[list[bytes], str, int] | None:
+        """The next record if it has no quotes and is there to its end."""
+        window = self._window
+        match = _END.search(window.data, window.start, window.stop)
+        if match is None:
+            return None
+        at = match.start()
+        end = at + 1
+        if window.data[at] == 13:
+            if end == window.stop and not window.ended:
+                return None  # an LF may follow
+            end += end < window.stop and window.data[end] == 10
+        line = bytes(window.data[window.start : at])
+        if self._op.use_quote_delim and b'"' in line:
+            return None
+        return line.split(self._delimiter), "", end
+
+    def _last(self) -> tuple[list[bytes], str]:
+        """The last record, which has no line end."""
+        window = self._window
+        rest = bytes(window.data[window.start : window.stop])
+        if self._op.use_quote_delim and b'"' in rest:
+            found = self._quoted(is_last=True)
+            assert found is not None
+            fields, wrong, end = found
+            window.drop(end - window.start)
+            return fields, wrong
+        window.drop(len(window))
+        return rest.removesuffix(b"\r").split(self._delimiter), ""
+
+    def _quoted(self, is_last: bool = False) -> tuple[list[bytes], str, int] | None:
+        """The next record, field by field; None if it is not there to its end."""
+        window, data = self._window, self._window.data
+        at, stop = window.start, window.stop
+        fields: list[bytes] = []
+        wrong = ""
+        delimiter = self._delimiter[0]
+        while True:
+            if at < stop and data[at] == 34:
+                field, at, is_closed, is_clean = _quoted_field(data, at + 1, stop, delimiter)
+                if not is_clean:
+                    wrong = wrong or f"expected two quotes for one inside a field, got {field[:60]!r}"
+                if not is_closed:
+                    if not is_last:
+                        return None
+                    wrong = wrong or "expected a quote at the end of the field, the file ends before"
+            else:
+                begin = at
+                while at < stop and data[at] not in (delimiter, 10, 13):
+                    at += 1
+                field = bytes(data[begin:at])
+                if b'"' in field:
+                    wrong = wrong or f"expected a quote only around a field, got {field[:60]!r}"
+            fields.append(field)
+            if at >= stop:
+                return (fields, wrong, stop) if is_last else None
+            if data[at] == delimiter:
+                at += 1
+                continue
+            if data[at] == 13 and at + 1 == stop and not is_last:
+                return None
+            at += 2 if data[at] == 13 and at + 1 < stop and data[at + 1] == 10 else 1
+            return fields, wrong, at
+
+    def _next(self) -> Any:
+        """The next element or failure; None at the end."""
+        record = self._record()
+        if record is None:
+            return None
+        fields, wrong = record
+        number, self._number = self._number, self._number + 1
+        try:
+            if wrong:
+                raise FormatError(wrong)
+            return self._op.element(fields)
+        except FormatError as error:
+            return Failed(FormatError(f"{self._path}, record {number:,}: {error}"))
+
+    def read(self, n: int, room: Room) -> Block | None:
+        rows: list[Any] = []
+        try:
+            while len(rows) < n and (row := self._next()) is not None:
+                rows.append(row)
+                if not room.add(nbytes_of(row)):
+                    break
+        except FormatError:
+            if not rows:
+                raise
+        return Block.of_rows(rows) if rows else None
+
+    def skip(self, n: int) -> int:
+        skipped = 0
+        try:
+            while skipped < n and self._record() is not None:
+                skipped += 1
+                self._number += 1
+        except FormatError:
+            if not skipped:
+                raise
+        return skipped
+
+    def position(self) -> State:
+        return [self._window.offset, self._number]
+
+    def close(self) -> None:
+        self._window.close()
+
+
+def _quoted_field(data: bytearray, at: int, stop: int, delimiter: int) -> tuple[bytes, int, bool, bool]:
+    """A field in quotes from behind the first one: its text, where it ends, whether it does, and if quotes are right.
+
+    After a quote that neither ends the field nor has another one behind it, the end is looked for further on, as
+    tf.data does.
+    """
+    field = bytearray()
+    is_clean = True
+    while True:
+        quote = data.find(b'"', at, stop)
+        if quote < 0 or quote + 1 == stop:
+            closed = quote >= 0
+            field += data[at : quote if closed else stop]
+            return bytes(field), stop, closed, is_clean
+        field += data[at:quote]
+        following = data[quote + 1]
+        if following in (delimiter, 10, 13):
+            return bytes(field), quote + 1, True, is_clean
+        field += b'"'
+        is_clean = is_clean and following == 34
+        at = quote + 2 if following == 34 else quote + 1

@@ -1,0 +1,145 @@
+"""JSON lines as dicts: one object on each line."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..cursor import Cursor, State
+from ..errors import BadArgument, FormatError
+from ..plan.footprint import Footprint, Sizes
+from ..plan.op import Context, Op, argument
+from ..spec import UNKNOWN, Spec
+from .arrow_arrays import TableColumns
+from .file_window import FileWindow
+from .paths import expand_paths, shown_paths
+from .reading import FilesCursor, check_on_error
+from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
+
+__all__ = ["FromJsonLines"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromJsonLines(Op):
+    """The objects of JSON lines files as dicts.
+
+    An object inside another is a dict, an array an array of its own length, a string `bytes`. Names and types are those
+    of the first block (1 MB) of the first file. A later value that does not fit, one that is missing or null, and a
+    name that was not there, are errors in their place that name file and row.
+
+    Args:
+        paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
+        columns: The names to read; all others are passed over. None: all.
+        dtypes: Types by name, instead of those found.
+        fill_null: A value in the place of what is missing, where it fits, or a dict of values by name.
+        buffer_size: Bytes to read and parse at a time, 256 kB unless given; fewer where the budget is short.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
+
+    Memory: the buffer, which grows for a longer line, ten times as much for what is parsed, and the rows asked for.
+    State: the number of the file, an offset in it (after decompression), and the number of rows since.
+
+    >>> import tempfile, pathlib, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "a.jsonl").write_text('{"x": 1, "at": {"y": 2.5}}\\n{"x": 2, "at": {"y": 3}}\\n')
+    ...     list(ps.Dataset.from_json_lines(folder + "/a.jsonl"))
+    [{'x': np.int64(1), 'at': {'y': np.float64(2.5)}}, {'x': np.int64(2), 'at': {'y': np.float64(3.0)}}]
+    """
+
+    tuning: ClassVar[tuple[str, ...]] = ("buffer_size",)
+
+    paths: Any
+    columns: Sequence[str] | None = None
+    dtypes: dict[str, Any] | None = None
+    fill_null: Any = dataclasses.field(default=None, kw_only=True)
+    buffer_size: int | None = dataclasses.field(default=None, kw_only=True)
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
+    _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
+    _table: TableColumns = dataclasses.field(init=False, repr=False)
+    _schema: Any = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_on_error(self.on_error)
+        fields = self.__dict__
+        if self.buffer_size is not None:
+            fields["buffer_size"] = argument("buffer_size", self.buffer_size, at_least=0)
+        fields["_paths"] = tuple(expand_paths(self.paths, "paths"))
+        if not self._paths:
+            raise BadArgument("paths: expected one file or more, got none: there are no names without a file")
+        found = self._look_at(self._paths[0])
+        fields["_table"] = TableColumns(found, self.columns, self.fill_null)
+        fields["_schema"] = _chosen(found, self._table.names)
+
+    def _look_at(self, path: str) -> Any:
+        """The names and types in the first block of a file."""
+        import pyarrow as pa
+
+        block = first_block(path)
+        end = block.rfind(b"\n") + 1 or len(block)
+        if not block[:end].strip():
+            raise FormatError(f"{path}: expected JSON lines to find names and types in, the file is empty")
+        try:
+            schema = _parsed(bytes(block[:end]), None, False).schema
+        except pa.ArrowException as error:
+            raise FormatError(f"{path}: expected JSON lines to find types in, got: {str(error)[:300]}") from None
+        return arrow_types(schema, self.dtypes, pa.string())
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return self._table.spec(UNKNOWN)
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        return of_chunks(sizes, self.buffer_size, self._paths)
+
+    def open(self, context: Context) -> Cursor:
+        rows = _JsonRows(self._table, self._schema, self.columns is None)
+
+        def open_rows(path: str, position: State) -> ChunkedRows:
+            return ChunkedRows(path, rows, context, self.buffer_size, position)
+
+        return FilesCursor(context, self._paths, open_rows, self.on_error)
+
+    def describe(self) -> str:
+        columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
+        return f"from_json_lines({shown_paths(self._paths)}{columns})"
+
+
+def _chosen(schema: Any, names: list[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _parsed(text: bytes, schema: Any, refuses_others: bool) -> Any:
+    import pyarrow as pa
+    from pyarrow import json
+
+    read = json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    others = "infer" if schema is None else "error" if refuses_others else "ignore"
+    return json.read_json(pa.BufferReader(text), read, json.ParseOptions(schema, False, others))
+
+
+class _JsonRows:
+    """How lines are cut out of a file, and parsed."""
+
+    def __init__(self, table: TableColumns, schema: Any, refuses_others: bool) -> None:
+        self.table = table
+        self._schema = schema
+        self._refuses_others = refuses_others
+
+    def begin(self, path: str, window: FileWindow) -> None:
+        pass
+
+    def last_end(self, data: bytearray, start: int, stop: int) -> int:
+        return max(start, data.rfind(b"\n", start, stop) + 1)
+
+    def split(self, text: bytes) -> list[bytes]:
+        return text.splitlines(keepends=True)
+
+    def parse(self, text: bytes) -> Any:
+        table = _parsed(text, self._schema, self._refuses_others)
+        return table.select(self.table.names).combine_chunks().to_batches()[0]
+
+    def explain(self, error: BaseException, text: bytes) -> str:
+        names = ", ".join(f"{name}: {kind}" for name, kind in self.table.types.items())
+        said = str(error).splitlines()[0][:200]
+        return f": expected an object of {names:.200}, got {text.strip()[:60]!r}: {said}"

@@ -1,0 +1,285 @@
+"""Files by name, wherever they are: what every format asks for paths, and how it opens them.
+
+A name is a path of this machine or a URI (`s3://`, `gs://`, `file://`, …), for which pyarrow has the file systems. A
+name with `*`, `?` or `[` is a pattern, unless a file of just that name is there; its files come sorted. Whether a file
+is there shows when it is opened, as in tf.data.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from ..errors import BadArgument, BadType, FileMissing, FormatError
+from .files import as_regex, matches
+from .inflate import InflatedStream, Stream
+
+__all__ = [
+    "RandomFile",
+    "check_compression",
+    "expand_paths",
+    "is_local",
+    "local_path",
+    "open_arrow",
+    "open_random",
+    "open_stream",
+    "readable",
+    "shown_paths",
+    "stored_compression",
+]
+
+_COMPRESSIONS = (None, "", "GZIP", "ZLIB")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_WILD = re.compile(r"[*?\[]")
+
+
+# --- names ------------------------------------------------------------------------------------------------------
+
+
+def expand_paths(spec: Any, argument: str = "filenames") -> list[str]:
+    """The names of files that a user means: one name or many, `pathlib` paths, patterns, URIs.
+
+    The order is the user's; the files of a pattern come sorted in its place.
+    """
+    names: list[str] = []
+    for name in _names(spec, argument):
+        names += _matches(name, argument) if _WILD.search(name) else [name]
+    return names
+
+
+def _names(spec: Any, argument: str) -> list[str]:
+    if isinstance(spec, (str, bytes, os.PathLike)):
+        return [os.fsdecode(spec)]
+    if isinstance(spec, np.ndarray) and spec.ndim <= 1:
+        spec = spec.reshape(-1).tolist()
+    if not isinstance(spec, (list, tuple)) or not all(isinstance(name, (str, bytes, os.PathLike)) for name in spec):
+        raise BadType(f"{argument}: expected a path or a list of paths, got {type(spec).__name__} {spec!r:.60}")
+    return [os.fsdecode(name) for name in spec]
+
+
+def _matches(pattern: str, argument: str) -> list[str]:
+    if not _is_remote(pattern):
+        local = local_path(pattern)
+        found = [local] if os.path.exists(local) else sorted(matches(local))
+    else:
+        found = _remote_matches(pattern)
+    if not found:
+        raise BadArgument(f"{argument}: no file matches {pattern!r}")
+    return found
+
+
+def _remote_matches(pattern: str) -> list[str]:
+    """The URIs of the files that match, by listing the folder below which the pattern begins."""
+    from pyarrow import fs
+
+    wild = _WILD.search(pattern)
+    assert wild is not None
+    folder = pattern[: pattern.rfind("/", 0, wild.start())]
+    system, base = _file_system(folder)
+    with readable(pattern):
+        found = system.get_file_info(
+            fs.FileSelector(base, recursive="/" in pattern[wild.start() :], allow_not_found=True)
+        )
+    fits = re.compile("/".join(as_regex(part) for part in pattern[len(folder) + 1 :].split("/")), re.DOTALL).fullmatch
+    tails = [info.path[len(base.rstrip("/")) + 1 :] for info in found if info.type == fs.FileType.File]
+    return sorted(f"{folder}/{tail}" for tail in tails if all(map(_part_fits, tail.split("/"))) and fits(tail))
+
+
+def _part_fits(part: str) -> bool:
+    return part not in ("", ".", "..")
+
+
+def shown_paths(paths: list[str] | tuple[str, ...]) -> str:
+    """Some paths in few characters, for a line of a plan."""
+    if not paths:
+        return "no files"
+    others = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    return f"{paths[0]!r:.60}{others}"
+
+
+def _is_remote(path: str) -> bool:
+    return _URI.match(path) is not None and not path.startswith("file://")
+
+
+def local_path(path: str) -> str:
+    """A path of this machine, which may be written as a URI."""
+    return unquote(urlsplit(path).path) if path.startswith("file://") else path
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    """The pyarrow file system that a URI names, and the path in it."""
+    parts = urlsplit(uri)
+    if (parts.scheme, parts.netloc) not in _FILE_SYSTEMS:
+        _FILE_SYSTEMS[parts.scheme, parts.netloc] = _new_file_system(uri)
+    return _FILE_SYSTEMS[parts.scheme, parts.netloc], unquote(parts.netloc + parts.path)
+
+
+#: File systems by scheme and host. Making one may look for a bucket's region, over the network.
+_FILE_SYSTEMS: dict[tuple[str, str], Any] = {}
+
+
+def _new_file_system(uri: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        return fs.FileSystem.from_uri(uri)[0]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise BadArgument(f"expected the URI of a file system that pyarrow has, got {uri!r:.80}: {error}") from None
+
+
+# --- opening ----------------------------------------------------------------------------------------------------
+
+
+def check_compression(name: str, value: Any) -> str | None:
+    """A `compression_type` of tf.data's, or a refusal: an unknown one must not be read as none."""
+    if value not in _COMPRESSIONS:
+        raise BadArgument(f"{name}: expected None, '', 'GZIP' or 'ZLIB', got {value!r}")
+    return value or None
+
+
+def stored_compression(path: str) -> str | None:
+    """The compression that a file's name tells."""
+    return "GZIP" if path.endswith((".gz", ".tgz")) else None
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turns what the system says of a file that cannot be read into an error that names it."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except FileNotFoundError as error:
+        raise FileMissing(f"{path}: expected a file, there is none") from error
+    except IsADirectoryError as error:
+        raise FormatError(f"{path}: expected a file, got a directory") from error
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+class RandomFile(Protocol):
+    """A file that is read at any offset, by any thread."""
+
+    size: int
+
+    def read_at(self, offset: int, nbytes: int) -> bytes:
+        """The bytes there; fewer at the end of the file."""
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fills a buffer with the bytes there; returns how many there were."""
+
+    def close(self) -> None: ...
+
+
+def open_stream(path: str, compression: str | None = None, offset: int = 0) -> Stream:
+    """A file to be read from a byte on; `compression` is "GZIP", "ZLIB" or None, and then the offset is 0."""
+    with readable(path):
+        if _is_remote(path):
+            system, name = _file_system(path)
+            stream: Any = system.open_input_file(name) if offset else system.open_input_stream(name, compression=None)
+        else:
+            stream = open(local_path(path), "rb", buffering=0)  # noqa: SIM115  the cursor closes it
+        if offset:
+            stream.seek(offset)
+    named = _NamedStream(path, stream)
+    return named if compression is None else InflatedStream(path, named, compression)
+
+
+class _NamedStream:
+    """A stream whose errors name its file."""
+
+    held_bytes = 0
+
+    def __init__(self, path: str, stream: Any) -> None:
+        self._path = path
+        self._stream = stream
+
+    def readinto(self, buffer: memoryview) -> int:
+        with readable(self._path):
+            return int(self._stream.readinto(buffer))
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def open_random(path: str) -> RandomFile:
+    """A file that is read at any offset."""
+    with readable(path):
+        if not _is_remote(path):
+            return _LocalFile(path)
+        system, name = _file_system(path)
+        return _RemoteFile(path, system.open_input_file(name))
+
+
+def open_arrow(path: str) -> Any:
+    """A file as pyarrow reads it, at any offset."""
+    import pyarrow as pa
+
+    with readable(path):
+        if _is_remote(path):
+            system, name = _file_system(path)
+            return system.open_input_file(name)
+        local = local_path(path)
+        if os.path.isdir(local):
+            raise IsADirectoryError(local)
+        return pa.OSFile(local, "r")
+
+
+def is_local(path: str) -> bool:
+    """Whether a look at a file costs little."""
+    return not _is_remote(path)
+
+
+class _LocalFile:
+    _descriptor = -1
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        local = local_path(path)
+        self._descriptor = os.open(local, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.size = os.fstat(self._descriptor).st_size
+        if os.path.isdir(local):
+            self.close()
+            raise IsADirectoryError(local)
+
+    def read_at(self, offset: int, nbytes: int) -> bytes:
+        with readable(self._path):
+            return os.pread(self._descriptor, nbytes, offset)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        with readable(self._path):
+            return os.preadv(self._descriptor, [buffer], offset)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _RemoteFile:
+    def __init__(self, path: str, file: Any) -> None:
+        self._path = path
+        self._file = file
+        self.size = int(file.size())
+
+    def read_at(self, offset: int, nbytes: int) -> bytes:
+        with readable(self._path):
+            return bytes(self._file.read_at(nbytes, offset))
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        data = self.read_at(offset, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,248 @@
+"""Rows of text that Arrow parses many at a time: what CSV and JSON lines share.
+
+A file is read through a window. The whole rows in it are one chunk, which Arrow turns into columns of the types that
+were found in the first block of the first file. Where that fails, the chunk is halved until the rows that do not fit
+stand alone: they are errors in their place, and all others are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..block import Block
+from ..cursor import State, expect_list
+from ..element import Failed, string
+from ..errors import BadArgument, BadType, FormatError
+from ..plan.footprint import Footprint, Sizes
+from ..plan.op import Context, Room
+from ..spec import TensorSpec
+from .arrow_arrays import Decoded, TableColumns
+from .file_window import SMALLEST_BYTES, FileWindow, of_stream
+from .inflate import InflatedStream
+from .paths import open_stream, stored_compression
+
+__all__ = ["ChunkedRows", "RowFormat", "arrow_types", "first_block", "of_chunks"]
+
+#: What is read to find the types, at most.
+FIRST_BLOCK_BYTES = 1 << 20
+# What parsing takes and gives, for each byte of text: a digit and a comma become eight bytes, beside Arrow's own index.
+_GROWTH = 10
+
+
+class RowFormat(Protocol):
+    """How rows are cut out of a file, and parsed."""
+
+    table: TableColumns
+
+    def begin(self, path: str, window: FileWindow) -> None:
+        """Reads what stands before the first row of a file."""
+
+    def last_end(self, data: bytearray, start: int, stop: int) -> int:
+        """Where the last row ends of which `data[start:stop]` begins with the first; `start` if none does."""
+
+    def split(self, text: bytes) -> list[bytes]:
+        """The rows of a chunk one by one."""
+
+    def parse(self, text: bytes) -> Any:
+        """A chunk as a record batch, or an Arrow error."""
+
+    def explain(self, error: BaseException, text: bytes) -> str:
+        """What is wrong with a row, in words: column, expected, got."""
+
+
+class ChunkedRows:
+    """The rows of one file from a position on."""
+
+    def __init__(
+        self, path: str, row_format: RowFormat, context: Context, buffer_size: int | None, position: State
+    ) -> None:
+        self._path = path
+        self._format = row_format
+        self._context = context
+        compression = stored_compression(path)
+        share = context.share
+        window = FileWindow(open_stream(path, compression), share, buffer_size)
+        self._window = window
+        self._lease = share.acquire(0)
+        self._luxury: Any = None
+        self._pieces: deque[Decoded | FormatError] = deque()
+        self._offset = 0  # rows of the first piece that were given
+        try:
+            self._lease.settle(_GROWTH * SMALLEST_BYTES, single=True)
+            self._chunk_bytes = self._reserve(len(window.data))
+            row_format.begin(path, window)
+            start, self._given, self._number = window.offset, 0, 0
+            if position is not None:
+                start, given, self._number = map(int, expect_list(position, 3))
+                window.pass_over(start - window.offset)
+                self.skip(given)
+        except BaseException:
+            self.close()
+            raise
+
+    def _reserve(self, window_bytes: int) -> int:
+        """How many bytes of text to parse at a time; what that takes is reserved."""
+        nbytes, share = window_bytes, self._context.share
+        while nbytes > SMALLEST_BYTES and not share.frugal:
+            if _GROWTH * nbytes <= share.spare_bytes:
+                self._luxury = share.try_acquire(_GROWTH * (nbytes - SMALLEST_BYTES), ahead=True)
+                if self._luxury is not None:
+                    return nbytes
+            nbytes //= 2
+        return SMALLEST_BYTES
+
+    def read(self, n: int, room: Room) -> Block | None:
+        if not self._pieces and not self._next_chunk():
+            return None
+        piece = self._pieces[0]
+        if isinstance(piece, FormatError):
+            self._pass(1)
+            return Block.of_rows([Failed(piece)], has_failures=True)
+        start, share = self._offset, self._context.share
+        stop = min(start + n, piece.num_rows)
+        most = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        while True:
+            block = piece.block(start, stop, np.empty, self._where)
+            if stop - start == 1 or block.nbytes <= most:
+                break
+            stop = start + (stop - start) // 2
+        room.add(block.nbytes, block.size)
+        self._pass(stop - start)
+        return block
+
+    def _where(self, row: int) -> str:
+        return f"{self._path}, row {self._number + self._given + row - self._offset:,}"
+
+    def _pass(self, n: int) -> None:
+        """Counts some rows of the first piece as given."""
+        piece = self._pieces[0]
+        self._given += n
+        self._offset += n
+        if isinstance(piece, FormatError) or self._offset == piece.num_rows:
+            self._pieces.popleft()
+            self._offset = 0
+
+    def _next_chunk(self) -> bool:
+        """Parses the next rows; False at the end of the file."""
+        window = self._window
+        while not self._pieces:
+            self._number += self._given
+            self._given = 0
+            self._start = window.offset
+            end = self._reach_rows()
+            if end == window.start:
+                return False
+            with memoryview(window.data) as view:
+                text = bytes(view[window.start : end])
+            if _GROWTH * len(text) > self._lease.nbytes + (0 if self._luxury is None else self._luxury.nbytes):
+                self._lease.settle(_GROWTH * len(text), single=True)
+            self._pieces.extend(self._parsed(text, self._number))
+            window.drop(end - window.start)
+        return True
+
+    def _reach_rows(self) -> int:
+        """Where the last whole row in the window ends; its start at the end of the file."""
+        window = self._window
+        while True:
+            end = self._format.last_end(window.data, window.start, min(window.stop, window.start + self._chunk_bytes))
+            if end == window.start and len(window) > self._chunk_bytes:
+                end = self._format.last_end(window.data, window.start, window.stop)
+            if end > window.start:
+                return end
+            if not window.more():
+                return window.stop
+
+    def _parsed(self, text: bytes, number: int) -> list[Decoded | FormatError]:
+        """The rows of a chunk, in pieces: those that fit, and an error for each that does not."""
+        import pyarrow as pa
+
+        if not text.strip(b"\r\n \t"):
+            return []
+        try:
+            return [self._format.table.decode(self._format.parse(text))]
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            rows = [row for row in self._format.split(text) if row.strip(b"\r\n \t")]
+            if len(rows) == 1:
+                return [FormatError(f"{self._path}, row {number:,}{self._format.explain(error, rows[0])}")]
+        half = len(rows) // 2
+        first = self._parsed(b"".join(rows[:half]), number)
+        passed = sum(1 if isinstance(piece, FormatError) else piece.num_rows for piece in first)
+        return first + self._parsed(b"".join(rows[half:]), number + passed)
+
+    def skip(self, n: int) -> int:
+        skipped = 0
+        while skipped < n and (self._pieces or self._next_chunk()):
+            piece = self._pieces[0]
+            passed = 1 if isinstance(piece, FormatError) else min(n - skipped, piece.num_rows - self._offset)
+            self._pass(passed)
+            skipped += passed
+        return skipped
+
+    def position(self) -> State:
+        """[offset of the chunk, rows of it that were given, number of its first row]."""
+        if not self._pieces:
+            return [self._window.offset, 0, self._number + self._given]
+        return [self._start, self._given, self._number]
+
+    def close(self) -> None:
+        self._pieces.clear()
+        self._window.close()
+        self._lease.release()
+        if self._luxury is not None:
+            self._luxury.release()
+            self._luxury = None
+
+
+def of_chunks(sizes: Sizes, buffer_size: int | None, paths: tuple[str, ...]) -> Footprint:
+    """What a source holds that parses chunks."""
+    inflated = InflatedStream.held_bytes if any(map(stored_compression, paths)) else 0
+    footprint = of_stream(sizes, buffer_size, inflated + _GROWTH * SMALLEST_BYTES)
+    return dataclasses.replace(footprint, reason="a part of a file, its rows as columns, and one element on its way")
+
+
+def first_block(path: str) -> bytearray:
+    """The beginning of a file."""
+    stream = open_stream(path, stored_compression(path))
+    block = bytearray(FIRST_BLOCK_BYTES)
+    size = 0
+    try:
+        while size < len(block):
+            with memoryview(block) as view:
+                count = stream.readinto(view[size:])
+            if not count:
+                break
+            size += count
+    finally:
+        stream.close()
+    del block[size:]
+    return block
+
+
+def arrow_types(schema: Any, dtypes: Any, text: Any) -> Any:
+    """The schema that was found, with the types that the user gave; what looks like a date stays text."""
+    import pyarrow as pa
+
+    given = {} if dtypes is None else dtypes
+    if not isinstance(given, dict):
+        raise BadType(f"dtypes: expected a dict of dtypes by column, got {type(given).__name__} {given!r:.60}")
+    unknown = [name for name in given if name not in schema.names]
+    if unknown:
+        raise BadArgument(f"dtypes: expected some of {', '.join(schema.names)}, got {', '.join(map(str, unknown))}")
+    fields = []
+    for field in schema:
+        kind = field.type
+        if field.name in given:
+            dtype = TensorSpec((), given[field.name]).dtype
+            kind = text if dtype == string else pa.from_numpy_dtype(dtype)
+        elif pa.types.is_temporal(kind) or pa.types.is_string(kind):
+            kind = text
+        elif pa.types.is_null(kind):
+            raise BadType(
+                f"column {field.name}: expected values in the first block, it is empty; give its type in dtypes"
+            )
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)

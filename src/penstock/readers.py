@@ -1,0 +1,205 @@
+"""tf.data's classes for files: `ps.TextLineDataset` and its like.
+
+Each is a source from `io/`; with `num_parallel_reads` it is an `interleave` of one such source for each file, and with
+a dataset of names a `flat_map` or `interleave` of that dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .dataset import Dataset
+from .element import is_dataset
+from .errors import BadArgument, PenstockError
+from .io.csv_records import CsvRecords
+from .io.fixed_length import FixedLengthRecords
+from .io.paths import expand_paths
+from .io.text import TextLines
+from .options import AUTOTUNE
+from .plan.node import Node, caller_origin, located
+from .plan.op import Op, argument
+
+__all__ = ["CsvDataset", "FixedLengthRecordDataset", "TextLineDataset", "files_dataset"]
+
+
+def files_dataset(
+    name: str, filenames: Any, num_parallel_reads: int | None, make: Callable[[Any], Op]
+) -> tuple[Node, Any]:
+    """The plan of a dataset of files, and the dataset of which it is made (None if it is a source).
+
+    Args:
+        name: The class, for errors.
+        filenames: Paths, or a dataset of them.
+        num_parallel_reads: How many files are read in turn; None for one after the other.
+        make: The source for some files.
+    """
+    origin = caller_origin()
+    try:
+        if num_parallel_reads is None and not is_dataset(filenames):
+            return Node(make(filenames), (), origin), None
+        names = filenames if is_dataset(filenames) else Dataset.from_tensor_slices(_as_bytes(filenames))
+
+        def open_file(file: Any) -> Dataset:
+            return Dataset(Node(make(file), (), origin))
+
+        if num_parallel_reads is None:
+            made = names.flat_map(open_file)
+        else:
+            number = argument("num_parallel_reads", num_parallel_reads)
+            if number < 1 and number != AUTOTUNE:
+                raise BadArgument(f"num_parallel_reads: expected at least 1, or AUTOTUNE ({AUTOTUNE}), got {number}")
+            if not is_dataset(filenames):
+                make(filenames)  # a mistake in the other arguments is found here, not at the first file
+            made = names.interleave(open_file, cycle_length=number, block_length=1, num_parallel_calls=number)
+        return made.node, made
+    except PenstockError as error:
+        raise located(error, name, origin) from None
+
+
+def _as_bytes(filenames: Any) -> Any:
+    import numpy as np
+
+    from .element import string
+
+    paths = expand_paths(filenames)
+    names = np.empty(len(paths), string)
+    names[:] = [path.encode(errors="surrogateescape") for path in paths]
+    return names
+
+
+class _FilesDataset(Dataset):
+    def _build(self, filenames: Any, num_parallel_reads: int | None, make: Callable[[Any], Op]) -> None:
+        node, made = files_dataset(type(self).__name__, filenames, num_parallel_reads, make)
+        if made is None:
+            super().__init__(node)
+        else:
+            super().__init__(node, made._options, made._epochs)
+
+
+class TextLineDataset(_FilesDataset):
+    r"""The lines of text files, as byte strings without their ends.
+
+    A line ends with LF or CR LF; the last one of a file may do without. A missing file, or compressed data that are
+    damaged, is an error in its place, and the next file follows.
+
+    Args:
+        filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
+        compression_type: "GZIP", "ZLIB", or None.
+        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        num_parallel_reads: Files that are read in turn, a line of each, and ahead by a thread each. None: one file
+            after the other.
+        name: Accepted for tf.data's sake.
+
+    Memory: the buffer, which grows for a longer line, and the lines asked for; with `num_parallel_reads` for each file.
+    State: the number of the file and an offset in it; of a compressed one, which is read again up to there, the number
+        of lines.
+
+    >>> import tempfile, pathlib, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "a.txt").write_bytes(b"one\r\ntwo\n\nfour")
+    ...     list(ps.TextLineDataset(folder + "/a.txt"))
+    [b'one', b'two', b'', b'four']
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: str | None = None,
+        buffer_size: int | None = None,
+        num_parallel_reads: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._build(filenames, num_parallel_reads, lambda files: TextLines(files, compression_type, buffer_size))
+
+
+class FixedLengthRecordDataset(_FilesDataset):
+    """Records of one length, as byte strings.
+
+    Files that are not compressed are read at any place: a `shuffle` on top shuffles indices. A missing file is an error
+    in its place, and so is one whose length does not fit: none of its records are read.
+
+    Args:
+        filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
+        record_bytes: The length of a record.
+        header_bytes: Bytes at the beginning of each file that are no record.
+        footer_bytes: Bytes at the end of each file that are no record.
+        buffer_size: Bytes to read at a time of a compressed file, 256 kB unless given; fewer where the budget is short.
+        compression_type: "GZIP", "ZLIB", or None.
+        num_parallel_reads: Files that are read in turn, a record of each, and ahead by a thread each. None: one file
+            after the other.
+        name: Accepted for tf.data's sake.
+
+    Memory: the records asked for; and of a compressed file the buffer.
+    State: one integer; of a compressed file, which is read again up to there, its number and that of the record.
+
+    >>> import tempfile, pathlib, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "a.bin").write_bytes(b"HEADaabbcc")
+    ...     records = ps.FixedLengthRecordDataset(folder + "/a.bin", 2, header_bytes=4)
+    ...     list(records), list(records.skip(2))
+    ([b'aa', b'bb', b'cc'], [b'cc'])
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        buffer_size: int | None = None,
+        compression_type: str | None = None,
+        num_parallel_reads: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        def make(files: Any) -> Op:
+            return FixedLengthRecords(files, record_bytes, header_bytes, footer_bytes, buffer_size, compression_type)
+
+        self._build(filenames, num_parallel_reads, make)
+
+
+class CsvDataset(_FilesDataset):
+    """The records of CSV files as tuples of fields.
+
+    A record ends with LF, CR LF or CR. One that does not fit is an error in its place, and the next follows. For dicts
+    with types found in the file, and at the speed of Arrow, see `Dataset.from_csv`.
+
+    Args:
+        filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
+        record_defaults: For each field a dtype, if it must be there, or what it is where it is empty, in a list.
+        compression_type: "GZIP", "ZLIB", or None.
+        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        header: Whether the first record of each file is left out.
+        field_delim: What stands between fields.
+        use_quote_delim: Whether quotes are not part of a field: within them, delimiters and line ends are.
+        na_value: Another text that stands for an empty field.
+        select_cols: The numbers of the fields to read, rising. None: all.
+        exclude_cols: The numbers of the fields not to read; either this or `select_cols`.
+
+    Memory: the buffer, which grows for a longer record, and the records asked for.
+    State: the number of the file, an offset in it (after decompression), and the number of the record.
+
+    >>> import tempfile, pathlib, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "a.csv").write_text('name,x\\n"a, b",1\\nc,\\n')
+    ...     list(ps.CsvDataset(folder + "/a.csv", [bytes, [0.5]], header=True))
+    [(b'a, b', np.float64(1.0)), (b'c', np.float64(0.5))]
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_defaults: Sequence[Any],
+        compression_type: str | None = None,
+        buffer_size: int | None = None,
+        header: bool = False,
+        field_delim: str = ",",
+        use_quote_delim: bool = True,
+        na_value: str = "",
+        select_cols: Sequence[int] | None = None,
+        exclude_cols: Sequence[int] | None = None,
+    ) -> None:
+        rest = (header, field_delim, use_quote_delim, na_value, select_cols, exclude_cols)
+        self._build(
+            filenames, None, lambda files: CsvRecords(files, record_defaults, compression_type, buffer_size, *rest)
+        )

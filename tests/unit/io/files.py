@@ -1,0 +1,36 @@
+"""What the tests of files have in common."""
+
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.testing import same
+
+ALL = 10_000
+
+
+def failed_by_file(run: Any) -> dict[str, int]:
+    """How many elements of which file could not be read, over all stages."""
+    return {file: n for stage in run.stats()["stages"] for file, n in stage["failed_by_file"].items()}
+
+
+def at_the_minimum(dataset: Any) -> list[Any]:
+    """All elements, read with the smallest budget that `explain` names; a byte less is refused."""
+    plan = dataset.explain(sample=ALL).to_dict()
+    minimum = plan["minimum_bytes"]
+    assert plan["complete"]
+    run = dataset.run(memory=minimum)
+    found = list(run)
+    assert run.ledger.peak_bytes <= minimum
+    assert run.ledger.charged_bytes == 0
+    expected = list(dataset)
+    assert len(found) == len(expected)
+    assert all(map(same, [_leaves(e) for e in found], [_leaves(e) for e in expected]))
+    with pytest.raises(ps.errors.BudgetTooSmall, match=f"use memory={minimum:_} or more"):
+        dataset.run(memory=minimum - 1)
+    return found
+
+
+def _leaves(element: Any) -> Any:
+    return [_leaves(part) for part in element.values()] if isinstance(element, dict) else element

@@ -1,0 +1,110 @@
+"""Arrow tables and IPC files: without a copy where that is possible, at any place, bad files."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather as feather
+import pytest
+
+import penstock as ps
+from penstock.testing import check_op, check_source
+from tests.unit.io.files import at_the_minimum, failed_by_file
+from tests.unit.io.test_parquet import TABLE, N, plain
+
+SPLIT = pa.concat_tables([TABLE.slice(0, 7), TABLE.slice(7, 2), TABLE.slice(9)])
+
+
+@pytest.mark.parametrize("table", [TABLE, SPLIT, TABLE.combine_chunks().to_batches()[0]], ids=["one", "split", "batch"])
+def test_rows_are_those_of_pyarrow(table: pa.Table) -> None:
+    dataset = ps.Dataset.from_arrow(table)
+    assert [plain(row) for row in dataset] == TABLE.to_pylist()
+    assert [plain(row) for row in dataset.shuffle(seed=4)] != TABLE.to_pylist()
+    assert sorted(plain(row)["x"] for row in dataset.shuffle(seed=4)) == list(range(N))
+    assert "arithmetic on indices" in str(dataset.shuffle(seed=4).explain())
+
+
+def test_the_laws() -> None:
+    few, split = TABLE.slice(2, 12), SPLIT.slice(2, 12)
+    check_source(ps.Dataset.from_arrow(few, columns=["s", "l", "b"]))
+    check_source(ps.Dataset.from_arrow(split, columns=["s", "l", "b"]))
+    check_source(ps.Dataset.from_arrow(split, columns=["v", "x"]))
+    check_source(ps.Dataset.from_arrow(few, columns=["v", "x"]))
+
+
+def test_numbers_are_views() -> None:
+    array = np.arange(1000.0)
+    (batch,) = ps.Dataset.from_arrow(pa.table({"x": array})).batch(1000)
+    assert np.shares_memory(batch["x"], array)
+    assert not batch["x"].flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        batch["x"][0] = 1
+
+
+def test_polars_frames_are_tables() -> None:
+    frame = pl.DataFrame({"a": [1, 2], "s": ["x", "y"]})
+    assert [plain(row) for row in ps.Dataset.from_arrow(frame)] == frame.to_dicts()
+
+
+def test_nulls_are_refused_or_filled() -> None:
+    table = pa.table({"x": [1, None, 3] * 4, "st": [{"a": 1}, {"a": 2}, None] * 4})
+    dataset = ps.Dataset.from_arrow(table)
+    with pytest.raises(ps.errors.FormatError, match=r"row 1: expected a value in column x, got null"):
+        list(dataset)
+    check_op(dataset)
+    check_op(dataset.take(3))
+    run = ps.Dataset.from_arrow(table, on_error="skip").run()
+    assert len(list(run)) == 4
+    assert failed_by_file(run) == {"table": 8}
+    filled = ps.Dataset.from_arrow(table, fill_null=-1)
+    assert [plain(row) for row in filled.take(3)] == [
+        {"x": 1, "st": {"a": 1}},
+        {"x": -1, "st": {"a": 2}},
+        {"x": 3, "st": {"a": -1}},
+    ]
+    check_source(filled)
+
+
+def test_empty_tables() -> None:
+    assert list(ps.Dataset.from_arrow(TABLE.slice(0, 0))) == []
+    assert list(ps.Dataset.from_arrow(TABLE.schema.empty_table().select(["x"])).batch(2)) == []
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_files(tmp_path: Path, compression: str) -> None:
+    feather.write_feather(TABLE, tmp_path / "a.arrow", compression=compression, chunksize=8)
+    dataset = ps.Dataset.from_arrow([tmp_path / "a.arrow"] * 2)
+    assert [plain(row) for row in dataset] == TABLE.to_pylist() * 2
+    assert dataset.cardinality() == (2 * N if compression == "uncompressed" else ps.UNKNOWN)
+    check_op(dataset)
+    check_op(ps.Dataset.from_arrow(tmp_path / "a.arrow", columns=["x"]).shuffle(5, seed=1).batch(4))
+    assert len(at_the_minimum(dataset)) == 2 * N
+
+
+def test_bad_files_are_errors_in_their_place(tmp_path: Path) -> None:
+    feather.write_feather(TABLE, tmp_path / "good", compression="uncompressed", chunksize=8)
+    data = (tmp_path / "good").read_bytes()
+    (tmp_path / "cut").write_bytes(data[: len(data) // 2])
+    (tmp_path / "empty").write_bytes(b"")
+    names = ["good", "cut", "empty", "no", "good"]
+    dataset = ps.Dataset.from_arrow([tmp_path / name for name in names])
+    run = dataset.ignore_errors().run()
+    assert [plain(row) for row in run] == TABLE.to_pylist() * 2
+    assert failed_by_file(run) == {str(tmp_path / name): 1 for name in names[1:4]}
+    with pytest.raises(ps.errors.FormatError, match="cut: expected an Arrow IPC file, got"):
+        list(dataset)
+    with pytest.raises(TypeError, match="table_or_path: expected an Arrow table"):
+        ps.Dataset.from_arrow(3)
+
+
+def test_offsets_that_lead_nowhere_are_an_error(tmp_path: Path) -> None:
+    table = pa.table({"s": ["abcdefgh"] * 10})
+    feather.write_feather(table, tmp_path / "a", compression="uncompressed")
+    data = bytearray((tmp_path / "a").read_bytes())
+    at = data.find(np.arange(0, 88, 8, dtype=np.int32).tobytes())
+    assert at > 0
+    data[at + 8 : at + 12] = np.int32(2**30).tobytes()
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(ps.errors.FormatError, match="expected Arrow data"):
+        list(ps.Dataset.from_arrow(tmp_path / "a"))

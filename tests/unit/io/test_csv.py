@@ -1,0 +1,114 @@
+"""CSV files as dicts: types, positions, budgets, rows that do not fit."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import penstock as ps
+from penstock.testing import check_op, check_source
+from tests.unit.io.files import at_the_minimum, failed_by_file
+from tests.unit.io.test_parquet import plain
+
+ROWS = [{"name": f"a {i}", "x": i, "y": i / 4, "ok": i % 2 == 0} for i in range(25)]
+TEXT = "name,x,y,ok\n" + "".join(f"{r['name']},{r['x']},{r['y']},{str(r['ok']).lower()}\n" for r in ROWS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.csv").write_text(TEXT)
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(TEXT.encode()))
+    return tmp_path
+
+
+def test_rows_are_dicts_with_types(folder: Path) -> None:
+    dataset = ps.Dataset.from_csv([folder / "a.csv", folder / "b.csv.gz"])
+    assert [plain(row) for row in dataset] == ROWS * 2
+    kinds = {name: spec.dtype for name, spec in dataset.element_spec.items()}
+    assert kinds == {"name": ps.string, "x": np.int64, "y": np.float64, "ok": np.bool_}
+    assert [plain(row) for row in dataset.take(25)] == pl.read_csv(folder / "a.csv").to_dicts()
+    chosen = ps.Dataset.from_csv(folder / "a.csv", columns=["y", "x"], dtypes={"x": np.float32})
+    (batch,) = chosen.batch(25)
+    assert list(batch) == ["y", "x"]
+    assert batch["x"].dtype == np.float32
+    assert batch["y"].tolist() == [row["y"] for row in ROWS]
+
+
+def test_the_laws(folder: Path) -> None:
+    check_source(ps.Dataset.from_csv(folder / "a.csv", columns=["x", "name"]))
+    check_op(ps.Dataset.from_csv([folder / "b.csv.gz", folder / "no.csv", folder / "a.csv"]))
+
+
+def test_quotes_delimiters_and_headers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'"a b";c\r\n"x;\n""y""";1\r\nz;2')
+    dataset = ps.Dataset.from_csv(tmp_path / "a.csv", delimiter=";")
+    assert [plain(row) for row in dataset] == [{"a b": 'x;\n"y"', "c": 1}, {"a b": "z", "c": 2}]
+    check_op(dataset)
+    (tmp_path / "b.csv").write_bytes(b'1,a"b\n2,c\n')
+    dataset = ps.Dataset.from_csv(tmp_path / "b.csv", header=False, quotes=False)
+    assert [plain(row) for row in dataset] == [{"f0": 1, "f1": 'a"b'}, {"f0": 2, "f1": "c"}]
+
+
+def test_columns_may_stand_in_another_order_in_another_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,a\n")
+    (tmp_path / "b.csv").write_text("y,z,x\nb,9,2\n")
+    (tmp_path / "c.csv").write_text("x\n3\n")
+    dataset = ps.Dataset.from_csv(str(tmp_path / "?.csv"))
+    run = dataset.run()
+    assert [plain(next(run)), plain(next(run))] == [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]
+    with pytest.raises(ps.errors.FormatError, match=r"c.csv: expected a column y, got x"):
+        next(run)
+
+
+def test_rows_that_do_not_fit_are_errors_in_their_place(tmp_path: Path) -> None:
+    rows = ["x,y", *[f"{i},{i}" for i in range(100)]]
+    rows[21] = "abc,20"
+    rows[51] = "50"
+    rows[71] = ",70"
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    with pytest.raises(ps.errors.FormatError, match=r"a.csv, row 20, column x: expected int64, got 'abc'"):
+        list(ps.Dataset.from_csv(tmp_path / "a.csv", dtypes={"x": np.int64}))
+    dataset = ps.Dataset.from_csv(tmp_path / "a.csv", dtypes={"x": np.int64, "y": np.int64}, on_error="skip")
+    run = dataset.run()
+    assert [int(row["y"]) for row in run] == [i for i in range(100) if i not in (20, 50, 70)]
+    assert failed_by_file(run) == {str(tmp_path / "a.csv"): 3}
+    found = []
+    run = ps.Dataset.from_csv(tmp_path / "a.csv", dtypes={"x": np.int64, "y": np.int64}).run()
+    for _ in range(100):
+        try:
+            next(run)
+        except ps.errors.FormatError as error:
+            found.append(str(error).split("a.csv, ")[1].split(":")[0])
+    assert found == ["row 20, column x", "row 50", "row 70"]
+    filled = ps.Dataset.from_csv(tmp_path / "a.csv", dtypes={"x": np.int64}, fill_null=-1, on_error="skip")
+    assert [int(row["x"]) for row in filled][69 - 2 + 1] == -1
+
+
+def test_mistakes_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_bytes(b"")
+    (tmp_path / "a.csv").write_text("x,y\n1,\n")
+    with pytest.raises(ps.errors.FormatError, match="the file is empty"):
+        ps.Dataset.from_csv(tmp_path / "empty.csv")
+    with pytest.raises(TypeError, match="column y: expected values in the first block, it is empty"):
+        ps.Dataset.from_csv(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="dtypes: expected some of x, y, got z"):
+        ps.Dataset.from_csv(tmp_path / "a.csv", dtypes={"z": int})
+    with pytest.raises(ValueError, match="on_error: expected 'raise' or 'skip'"):
+        ps.Dataset.from_csv(tmp_path / "a.csv", on_error="no")
+
+
+def test_the_minimum_is_enough(folder: Path) -> None:
+    for name in ("a.csv", "b.csv.gz"):
+        assert len(at_the_minimum(ps.Dataset.from_csv(folder / name))) == len(ROWS)
+
+
+def test_a_file_far_larger_than_the_budget(tmp_path: Path) -> None:
+    with (tmp_path / "large.csv").open("w") as file:
+        file.write("i,f,s\n")
+        for i in range(300_000):
+            file.write(f"{i},{i / 8},text {i}\n")
+    with ps.Dataset.from_csv(tmp_path / "large.csv").batch(256).run(memory="1MB") as run:
+        assert sum(int(batch["i"].sum()) for batch in run) == 300_000 * 299_999 // 2
+        assert run.ledger.peak_bytes <= 1_000_000

@@ -1,0 +1,78 @@
+"""JSON lines: nested objects, arrays, positions, budgets, lines that do not fit."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.testing import check_op, check_source
+from tests.unit.io.files import at_the_minimum, failed_by_file
+from tests.unit.io.test_parquet import plain
+
+ROWS: list[Any] = [
+    {"x": i, "s": f"é {i}", "at": {"y": i / 2, "ok": True}, "l": [i] * (i % 3), "d": "2020-01-01"} for i in range(20)
+]
+TEXT = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.jsonl").write_bytes(TEXT)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(TEXT.rstrip()))
+    return tmp_path
+
+
+def test_lines_are_dicts(folder: Path) -> None:
+    dataset = ps.Dataset.from_json_lines([folder / "a.jsonl", folder / "b.jsonl.gz"])
+    assert [plain(row) for row in dataset] == ROWS * 2
+    assert dataset.element_spec["at"]["y"] == ps.TensorSpec((), np.float64)
+    assert dataset.element_spec["l"] == ps.TensorSpec((None,), np.int64)
+    assert dataset.element_spec["d"] == ps.TensorSpec((), ps.string)
+    chosen = ps.Dataset.from_json_lines(folder / "a.jsonl", columns=["at"], dtypes=None)
+    assert [plain(row) for row in chosen] == [{"at": row["at"]} for row in ROWS]
+
+
+def test_the_laws(folder: Path) -> None:
+    check_source(ps.Dataset.from_json_lines(folder / "a.jsonl", columns=["x", "l"]))
+    check_op(ps.Dataset.from_json_lines([folder / "b.jsonl.gz", folder / "no", folder / "a.jsonl"], columns=["at"]))
+
+
+def test_lines_that_do_not_fit_are_errors_in_their_place(tmp_path: Path) -> None:
+    lines = [json.dumps({"x": i, "s": str(i)}) for i in range(60)]
+    first = tmp_path / "first.jsonl"
+    first.write_text("\n".join(lines))
+    lines[7], lines[20], lines[33], lines[40], lines[50] = (
+        '{"x": 1',
+        '{"x": "y", "s": ""}',
+        '{"x": 3}',
+        "",
+        '{"z": 1, "x": 1, "s": ""}',
+    )
+    (tmp_path / "bad.jsonl").write_text("\n".join(lines))
+    run = ps.Dataset.from_json_lines([first, tmp_path / "bad.jsonl"], on_error="skip").run()
+    expected = [*range(60), *[i for i in range(60) if i not in (7, 20, 33, 40, 50)]]
+    assert [int(row["x"]) for row in run] == expected
+    assert failed_by_file(run) == {str(tmp_path / "bad.jsonl"): 4}
+    check_op(ps.Dataset.from_json_lines([first, tmp_path / "bad.jsonl"]).skip(55).take(40))
+    with pytest.raises(
+        ps.errors.FormatError, match=r"bad.jsonl, row 7: expected an object of x: int64, s: string, got"
+    ):
+        list(ps.Dataset.from_json_lines([first, tmp_path / "bad.jsonl"]))
+
+
+def test_mistakes_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("not json\n")
+    with pytest.raises(ps.errors.FormatError, match=r"a.jsonl: expected JSON lines to find types in, got"):
+        ps.Dataset.from_json_lines(tmp_path / "a.jsonl")
+    (tmp_path / "b.jsonl").write_text('{"a": [{"b": 1}]}\n')
+    with pytest.raises(TypeError, match="column a: expected numbers, strings"):
+        ps.Dataset.from_json_lines(tmp_path / "b.jsonl")
+
+
+def test_the_minimum_is_enough(folder: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl.gz"):
+        assert len(at_the_minimum(ps.Dataset.from_json_lines(folder / name))) == len(ROWS)

@@ -1,0 +1,164 @@
+"""Parquet files against pyarrow and Polars; positions, budgets, nulls, bad files."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.testing import check_op, check_source
+from tests.unit.io.files import at_the_minimum, failed_by_file
+
+N = 30
+TABLE = pa.table(
+    {
+        "x": np.arange(N),
+        "s": [str(i) * i for i in range(N)],
+        "v": pa.array([[float(i)] * 3 for i in range(N)], pa.list_(pa.float32(), 3)),
+        "l": [[i] * (i % 4) for i in range(N)],
+        "b": [i % 2 == 0 for i in range(N)],
+        "st": [{"a": i, "t": str(i)} for i in range(N)],
+        "d": pa.array([datetime.date(2020, 1, 1 + i) for i in range(N)]),
+        "c": pa.array(["u", "v", "w"] * 10).dictionary_encode(),
+    }
+)
+
+
+def plain(element: Any) -> Any:
+    """An element as Python values."""
+    if isinstance(element, dict):
+        return {key: plain(part) for key, part in element.items()}
+    if isinstance(element, bytes):
+        return element.decode()
+    return element.tolist() if isinstance(element, (np.ndarray, np.generic)) else element
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pq.write_table(TABLE, tmp_path / "a.parquet", row_group_size=7)
+    pq.write_table(TABLE.slice(0, 5), tmp_path / "b.parquet")
+    return tmp_path
+
+
+def test_rows_are_those_of_pyarrow(folder: Path) -> None:
+    dataset = ps.Dataset.from_parquet(str(folder / "*.parquet"))
+    assert [plain(row) for row in dataset] == TABLE.to_pylist() + TABLE.slice(0, 5).to_pylist()
+    assert len(dataset) == N + 5
+    assert dataset.element_spec["v"] == ps.TensorSpec((3,), np.float32)
+    assert dataset.element_spec["l"] == ps.TensorSpec((None,), np.int64)
+    batches = list(ps.Dataset.from_parquet(folder / "a.parquet", columns=["v", "x"]).batch(8))
+    assert list(batches[0]) == ["v", "x"]
+    assert np.concatenate([batch["x"] for batch in batches]).tolist() == list(range(N))
+    assert batches[0]["v"].shape == (8, 3)
+
+
+def test_rows_are_those_that_polars_wrote(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"i": [1, 2, 3], "f": [0.5, 1.5, 2.5], "s": ["a", "", "é"], "u": pl.Series([1, 2, 255], dtype=pl.UInt8)}
+    )
+    for compression in ("zstd", "snappy", "uncompressed", "lz4"):
+        frame.write_parquet(tmp_path / "p.parquet", compression=compression)  # type: ignore[arg-type]
+        found = [plain(row) for row in ps.Dataset.from_parquet(tmp_path / "p.parquet")]
+        assert found == frame.to_dicts()
+
+
+def test_the_laws(folder: Path) -> None:
+    check_source(ps.Dataset.from_parquet(str(folder / "*.parquet"), columns=["x", "s", "l"]))
+    check_op(ps.Dataset.from_parquet(folder / "a.parquet", columns=["v", "x"]).skip(9).batch(4))
+
+
+def test_skipping_reads_no_row_group(folder: Path) -> None:
+    skipped = ps.Dataset.from_parquet(folder / "a.parquet", columns=["x"]).skip(28)
+    assert [int(row["x"]) for row in skipped] == [28, 29]
+
+
+def test_nulls_are_refused_or_filled(tmp_path: Path) -> None:
+    table = pa.table(
+        {"x": [1, None, 3], "s": ["a", "b", None], "v": pa.array([[1, 2], None, [3, None]], pa.list_(pa.int32(), 2))}
+    )
+    pq.write_table(table, tmp_path / "n.parquet", row_group_size=2)
+    path = tmp_path / "n.parquet"
+    with pytest.raises(ps.errors.FormatError, match=r"n.parquet, row 1: expected a value in column x, got null"):
+        list(ps.Dataset.from_parquet(path))
+    run = ps.Dataset.from_parquet(path, on_error="skip").run()
+    assert [plain(row) for row in run] == [{"x": 1, "s": "a", "v": [1, 2]}]
+    assert failed_by_file(run) == {str(path): 2}
+    filled = [plain(row) for row in ps.Dataset.from_parquet(path, fill_null={"x": -1, "s": "?", "v": 9})]
+    assert filled[1:] == [{"x": -1, "s": "b", "v": [9, 9]}, {"x": 3, "s": "?", "v": [3, 9]}]
+    numbers_only = ps.Dataset.from_parquet(path, fill_null=0).ignore_errors()
+    assert [plain(row)["x"] for row in numbers_only] == [1, 0]
+    with pytest.raises(ValueError, match="fill_null: expected a value for x of int64, got 'no'"):
+        ps.Dataset.from_parquet(path, fill_null={"x": "no"})
+    with pytest.raises(ValueError, match="fill_null: expected columns among"):
+        ps.Dataset.from_parquet(path, fill_null={"y": 1})
+
+
+def test_mistakes_are_found_on_the_users_line(folder: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"from_parquet at test_parquet.py:\d+: columns: expected some of x, s, .*got y"
+    ):
+        ps.Dataset.from_parquet(folder / "a.parquet", columns=["y"])
+    with pytest.raises(FileNotFoundError, match=r"no.parquet: expected a file, there is none"):
+        ps.Dataset.from_parquet(folder / "no.parquet")
+    with pytest.raises(TypeError, match="columns: expected a list of names"):
+        ps.Dataset.from_parquet(folder / "a.parquet", columns="x")
+    pq.write_table(pa.table({"m": [[{"a": 1}]]}), folder / "m.parquet")
+    with pytest.raises(TypeError, match="column m: expected numbers, strings"):
+        ps.Dataset.from_parquet(folder / "m.parquet")
+
+
+def test_bad_files_are_errors_in_their_place(folder: Path) -> None:
+    data = bytearray((folder / "b.parquet").read_bytes())
+    (folder / "cut.parquet").write_bytes(data[: len(data) // 2])
+    (folder / "empty.parquet").write_bytes(b"")
+    pq.write_table(pa.table({"x": ["other"]}), folder / "other.parquet")
+    names = ["b", "cut", "b", "empty", "no", "other", "b"]
+    dataset = ps.Dataset.from_parquet([folder / f"{name}.parquet" for name in names], columns=["x"], on_error="skip")
+    run = dataset.run()
+    assert len(list(run)) == 15
+    assert failed_by_file(run) == {str(folder / f"{name}.parquet"): 1 for name in ("cut", "empty", "no", "other")}
+    check_op(ps.Dataset.from_parquet([folder / f"{name}.parquet" for name in names], columns=["x"]))
+
+
+def test_a_damaged_row_group_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "d.parquet"
+    table = pa.table({"s": [f"text {i * i}" for i in range(3000)]})
+    pq.write_table(table, path, row_group_size=1000, compression="gzip", use_dictionary=False)
+    start = pq.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset
+    data = bytearray(path.read_bytes())
+    data[start + 60 : start + 160] = b"\xff" * 100
+    path.write_bytes(data)
+    run = ps.Dataset.from_parquet(path).ignore_errors().run()
+    found = [row["s"] for row in run]
+    assert found == [f"text {i * i}".encode() for i in (*range(1000), *range(2000, 3000))]
+    with pytest.raises(ps.errors.FormatError, match="row group 1, after row 1,000: expected Parquet data"):
+        list(ps.Dataset.from_parquet(path))
+
+
+@pytest.mark.parametrize("columns", [["x", "v"], ["s", "x"], ["l"]])
+def test_the_minimum_is_enough(tmp_path: Path, columns: list[str]) -> None:
+    big = pa.concat_tables([TABLE] * 10).combine_chunks()
+    pq.write_table(big, tmp_path / "t.parquet", row_group_size=100)
+    assert len(at_the_minimum(ps.Dataset.from_parquet(tmp_path / "t.parquet", columns=columns))) == 10 * N
+
+
+def test_a_file_far_larger_than_the_budget(tmp_path: Path) -> None:
+    """48 MB decoded, in one row group, under 6 MB; pyarrow's own account stays below that too."""
+    numbers = np.random.default_rng(1).random((2, 3_000_000))
+    table = pa.table({"a": numbers[0], "b": numbers[1]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=3_000_000, use_dictionary=False, compression="none")
+    del table
+    pool = pa.default_memory_pool()
+    before, most, total = pool.bytes_allocated(), 0, 0.0
+    with ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(1024).run(memory="6MB") as run:
+        for batch in run:
+            total += float(batch["a"].sum())
+            most = max(most, pool.bytes_allocated() - before)
+        assert run.ledger.peak_bytes <= 6_000_000
+    assert most <= 6_000_000
+    assert total == pytest.approx(numbers[0].sum())
