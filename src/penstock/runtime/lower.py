@@ -120,7 +120,7 @@ class Stages:
             if twins:
                 meter = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
                 peak_bytes = max([self.shares[id(twin)].peak_bytes for twin in twins])
-        return Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes)
+        return Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes, node.op.name)
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""
