@@ -90,3 +90,11 @@ def test_needs_that_only_the_data_tell_are_named_when_they_are_met(case: str) ->
             assert named > memory
             memory = named
     raise AssertionError("no end of it")
+
+
+def test_a_dataset_that_is_read_in_two_places_counts_twice() -> None:
+    rows = Source().uneven()
+    largest = max(x.nbytes for x in Source().uneven())
+    run = ps.Dataset.zip((rows, rows)).run(memory=100 * largest)
+    assert all((a == b).all() for a, b in run)
+    assert run.ledger.peak_bytes >= 2 * largest

@@ -68,11 +68,13 @@ class Measured(NamedTuple):
     """What a stage was seen to do: the largest element that it gave, and what it held at most.
 
     `temporary_bytes` is the most that a call of its function took beside its result; None where that was not measured.
+    `operator` names the stage.
     """
 
     element_bytes: int = 0
     held_bytes: int = 0
     temporary_bytes: int | None = None
+    operator: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

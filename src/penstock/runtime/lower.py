@@ -55,7 +55,8 @@ class Stages:
         self.pressure.begin()
         self.meters: dict[int, Meter] = {}
         self.shares: dict[int, Share] = {}
-        self._transits: dict[tuple[int, int, int], Transit] = {}
+        self._transits: dict[tuple[int, int, int, int], Transit] = {}
+        self._num_places: dict[int, int] = {}  # in which a node is read
         self._keeps_order: set[int] = set()
         self._plan: Node | None = None
         self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
@@ -67,6 +68,7 @@ class Stages:
         floors: dict[int, int] = {}
         for need in division.needs:  # a node that is read in two places has what both need
             floors[id(need.node)] = floors.get(id(need.node), 0) + need.floor_bytes
+            self._num_places[id(need.node)] = self._num_places.get(id(need.node), 0) + 1
         for need in reversed(division.needs):
             node = need.node
             if id(node) not in self.shares:
@@ -75,26 +77,27 @@ class Stages:
                     node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
                 )
                 self._nodes.append(node)
-        return self.open(plan, epoch, Boundary(None))
+        return self.open(plan, epoch, Boundary(None), branch=0)
 
-    def transit(self, share: Share, depth: int, account: int, node: Node) -> Transit:
+    def transit(self, share: Share, depth: int, account: int, branch: int, node: Node) -> Transit:
         """The account of what a stage makes and gives away.
 
-        One for all cursors of the stage, which follow each other: they are opened again for every `repeat`.
+        One for all cursors of the stage in one branch of the plan, which follow each other: they are opened again for
+        every `repeat`.
         """
-        transit = self._transits.get((id(share), account, depth))
+        key = id(share), account, depth, branch
+        transit = self._transits.get(key)
         if transit is None:
             each = node.op.element_size or (None if depth else ElementSize.of_spec(node.spec.element))
-            transit = Transit(share, None if each is None else each.nbytes)
-            self._transits[id(share), account, depth] = transit
+            num_places = 1 if depth else self._num_places[id(node)]
+            transit = self._transits[key] = Transit(share, None if each is None else each.nbytes, num_places)
         return transit
 
     def settle_account(self, share: Share, account: int) -> None:
         """Nothing that nested stages made on this account is on its way any more."""
-        depth = 1
-        while (transit := self._transits.get((id(share), account, depth))) is not None:
-            transit.close()
-            depth += 1
+        for (of_share, of_account, depth, _), transit in list(self._transits.items()):  # other threads add to them
+            if of_share == id(share) and of_account == account and depth:
+                transit.close()
 
     def look_at_pressure(self) -> None:
         """Lets who can do with less know whether the system is short of memory."""
@@ -120,7 +123,7 @@ class Stages:
             if twins:
                 meter = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
                 peak_bytes = max([self.shares[id(twin)].peak_bytes for twin in twins])
-        return Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes)
+        return Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes, node.op.name)
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""
@@ -167,26 +170,34 @@ class Stages:
         return id(node) not in self._keeps_order
 
     def open(
-        self, node: Node, epoch: int, boundary: Boundary, consumer: Meter | None = None, in_its_time: bool = True
+        self,
+        node: Node,
+        epoch: int,
+        boundary: Boundary,
+        branch: int,
+        consumer: Meter | None = None,
+        in_its_time: bool = True,
     ) -> Cursor:
         """The cursor of a stage and, through it, of all below it."""
-        context = self._context(node, epoch, boundary)
+        context = self._context(node, epoch, boundary, branch)
         return MeteredCursor(_cursor_of(context), node, context.meter, consumer, in_its_time)
 
-    def open_uncounted(self, node: Node, epoch: int, boundary: Boundary, arena: Arena) -> tuple[Cursor, Meter]:
+    def open_uncounted(
+        self, node: Node, epoch: int, boundary: Boundary, branch: int, arena: Arena
+    ) -> tuple[Cursor, Meter]:
         """The bare cursor of a stage for who takes its blocks whole, and its meter, which is left to that one."""
-        context = self._context(node, epoch, boundary)
+        context = self._context(node, epoch, boundary, branch)
         context.takes_whole_blocks = True
         context.arena = arena  # what it makes is that one's batch
         return _cursor_of(context), context.meter
 
-    def _context(self, node: Node, epoch: int, boundary: Boundary) -> _Context:
+    def _context(self, node: Node, epoch: int, boundary: Boundary, branch: int) -> _Context:
         share = self.shares[id(node)]
-        return _Context(self, node, epoch, share, Arena(self.slots, share), self.meters[id(node)], boundary)
+        return _Context(self, node, epoch, share, Arena(self.slots, share), self.meters[id(node)], boundary, branch)
 
-    def open_nested(self, node: Node, epoch: int, host: _Context, depth: int, account: int) -> Cursor:
+    def open_nested(self, node: Node, epoch: int, host: _Context, depth: int, account: int, branch: int = 0) -> Cursor:
         """The cursor of a dataset that the host stage works with."""
-        return _cursor_of(_NestedContext(self, node, epoch, host, depth, account))
+        return _cursor_of(_NestedContext(self, node, epoch, host, depth, account, branch))
 
 
 class _Context:
@@ -196,7 +207,15 @@ class _Context:
     takes_whole_blocks = False
 
     def __init__(
-        self, stages: Stages, node: Node, epoch: int, share: Share, arena: Arena, meter: Meter, boundary: Boundary
+        self,
+        stages: Stages,
+        node: Node,
+        epoch: int,
+        share: Share,
+        arena: Arena,
+        meter: Meter,
+        boundary: Boundary,
+        branch: int,
     ) -> None:
         self.stages = stages
         self.node = node
@@ -205,12 +224,14 @@ class _Context:
         self.arena = arena
         self.meter = meter
         self.boundary = boundary
+        #: Which way leads here from the top of the plan: a node may be read in several places at a time.
+        self.branch = branch
         self.spill = stages.spill
         self.deterministic = stages.deterministic
 
     @property
     def transit(self) -> Transit:
-        return self.stages.transit(self.share, 0, 0, self.node)
+        return self.stages.transit(self.share, 0, 0, self.branch, self.node)
 
     @property
     def may_reorder(self) -> bool:
@@ -218,11 +239,16 @@ class _Context:
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         epoch = self.epoch if epoch is None else epoch
-        node = self.node.inputs[index]
-        return self.stages.open(node, epoch, self.boundary, self.meter, in_its_time=not self.detached)
+        node, branch = self.node.inputs[index], self._branch_of(index)
+        return self.stages.open(node, epoch, self.boundary, branch, self.meter, in_its_time=not self.detached)
+
+    def _branch_of(self, index: int) -> int:
+        num_inputs = len(self.node.inputs)
+        return self.branch if num_inputs == 1 else 1 + self.branch * num_inputs + index
 
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
-        return self.stages.open_uncounted(self.node.inputs[index], self.epoch, self.boundary, self.arena)
+        node, branch = self.node.inputs[index], self._branch_of(index)
+        return self.stages.open_uncounted(node, self.epoch, self.boundary, branch, self.arena)
 
     def open_dataset(self, dataset: Any, *key: int, account: int = 0) -> Cursor:
         node = dataset.node
@@ -322,14 +348,16 @@ class _NestedContext(_Context):
     an account for each depth in common; those that are read by threads have theirs by number.
     """
 
-    def __init__(self, stages: Stages, node: Node, epoch: int, host: _Context, depth: int, account: int) -> None:
-        super().__init__(stages, node, epoch, host.share, host.arena, host.meter, host.boundary)
+    def __init__(
+        self, stages: Stages, node: Node, epoch: int, host: _Context, depth: int, account: int, branch: int = 0
+    ) -> None:
+        super().__init__(stages, node, epoch, host.share, host.arena, host.meter, host.boundary, branch)
         self.depth = depth
         self.account = account
 
     @property
     def transit(self) -> Transit:
-        return self.stages.transit(self.share, self.depth, self.account, self.node)
+        return self.stages.transit(self.share, self.depth, self.account, self.branch, self.node)
 
     @property
     def may_reorder(self) -> bool:
@@ -337,7 +365,8 @@ class _NestedContext(_Context):
 
     def input(self, index: int = 0, epoch: int | None = None) -> Cursor:
         epoch = self.epoch if epoch is None else epoch
-        return self.stages.open_nested(self.node.inputs[index], epoch, self, self.depth + 1, self.account)
+        node, branch = self.node.inputs[index], self._branch_of(index)
+        return self.stages.open_nested(node, epoch, self, self.depth + 1, self.account, branch)
 
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
         return self.input(index), Meter("nested")

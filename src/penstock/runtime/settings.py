@@ -42,8 +42,10 @@ class Settings:
     frugal: bool = False
 
     def measured_by_node(self, plan: Node) -> Callable[[Node], Measured]:
-        """The same, asked by node."""
-        found = {id(node): seen for node, seen in zip(plan.walk(), self.measured, strict=False)}
+        """The same, asked by node; nothing where the sample was of another plan (`optimize=False`)."""
+        nodes = list(plan.walk())
+        is_of_plan = [node.op.name for node in nodes] == [seen.operator for seen in self.measured]
+        found = {id(node): seen for node, seen in zip(nodes, self.measured, strict=True)} if is_of_plan else {}
         return lambda node: found.get(id(node), Measured())
 
 

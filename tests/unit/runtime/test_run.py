@@ -439,3 +439,12 @@ def test_a_live_source_is_never_pulled_ahead() -> None:
         for _ in range(300):
             next(run)
         assert len(given) == 300
+
+
+def test_a_sample_of_the_plan_that_runs_says_nothing_of_the_one_as_written() -> None:
+    rows = ps.Dataset.range(50).map(lambda n: np.zeros(int(n) * 100)).map(lambda x: x + 1).take(20)
+    minimum = rows.explain(sample=100).to_dict()["minimum_bytes"]
+    assert sum(stage["floor_bytes"] for stage in rows.run().memory()["stages"]) == minimum
+    as_written = rows.run(optimize=False)
+    assert sum(stage["floor_bytes"] for stage in as_written.memory()["stages"]) == 0
+    assert [len(x) for x in as_written] == [len(x) for x in rows.run(memory=minimum)]
