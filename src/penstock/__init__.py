@@ -6,12 +6,17 @@
 10
 """
 
-from . import errors
+from typing import TYPE_CHECKING, Any
+
+from . import errors, io
 from .dataset import Dataset, set_memory
 from .element import Ragged, Sparse, string
 from .options import AUTOTUNE, Options
 from .runtime.run import Run
 from .spec import INFINITE, UNKNOWN, DatasetSpec, NoneSpec, RaggedSpec, SparseSpec, TensorSpec
+
+if TYPE_CHECKING:
+    from . import image
 
 __all__ = [
     "AUTOTUNE",
@@ -31,6 +36,8 @@ __all__ = [
     "TensorSpec",
     "__version__",
     "errors",
+    "image",
+    "io",
     "set_memory",
     "string",
 ]
@@ -40,3 +47,12 @@ __version__ = "0.1.0"
 # tf.data's names for the same numbers.
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
+
+
+def __getattr__(name: str) -> Any:
+    """`ps.image` is loaded when it is first asked for."""
+    if name != "image":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module(".image", __name__)

@@ -1,0 +1,174 @@
+"""resize: bilinear, nearest and area, with pixels centred at halves as in tf.image.resize.
+
+Except for nearest neighbours, everything is computed in float32. OpenCV's bilinear resize of bytes would round each
+result to a byte and is no faster than a conversion and its resize of floats (figures in docs/adr/0010).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadArgument
+from .libraries import opencv
+from .pixels import as_images
+
+__all__ = ["resize"]
+
+
+def resize(
+    images: Any,
+    size: Sequence[int],
+    method: str = "bilinear",
+    preserve_aspect_ratio: bool = False,
+    antialias: bool = False,
+) -> np.ndarray:
+    """The image, or each image of a batch, in another size.
+
+    Args:
+        images: (height, width, channels), or a batch.
+        size: (new_height, new_width).
+        method: "bilinear", "nearest" or "area".
+        preserve_aspect_ratio: Whether `size` is the most that height and width may have, one of them less if need be.
+        antialias: Whether "bilinear" looks at all pixels when it makes an image smaller, not only at the nearest four.
+            Slower.
+
+    Returns:
+        float32 with the levels of `images` (0 to 255 for uint8); in the dtype of `images` for "nearest".
+
+    >>> import numpy as np, penstock as ps
+    >>> ps.image.resize(np.array([[[0], [100]]], np.uint8), (1, 4)).ravel().tolist()
+    [0.0, 25.0, 75.0, 100.0]
+    """
+    array = as_images(images)
+    height, width = array.shape[-3:-1]
+    if 0 in array.shape[-3:]:
+        raise BadArgument(f"images: expected pixels, got shape {array.shape}")
+    new_height, new_width = _checked_size(size)
+    if preserve_aspect_ratio:
+        new_height, new_width = _fitted(height, width, new_height, new_width)
+    resize_one = _function(method, antialias, height >= new_height and width >= new_width)
+    if array.ndim == 3:
+        return resize_one(array, new_height, new_width)
+    dtype = array.dtype if method == "nearest" else np.dtype(np.float32)
+    result = np.empty((len(array), new_height, new_width, array.shape[3]), dtype)
+    for number, image in enumerate(array):
+        result[number] = resize_one(image, new_height, new_width)
+    return result
+
+
+_ResizeOne = Callable[[np.ndarray, int, int], np.ndarray]
+
+
+def _function(method: str, antialias: bool, is_smaller: bool) -> _ResizeOne:
+    """How to resize one image. OpenCV's "area" is TensorFlow's only where no side grows."""
+    if method == "nearest":
+        return _nearest
+    if method == "bilinear":
+        return functools.partial(_weighted, _triangle_weights) if antialias else _bilinear
+    if method == "area":
+        return _area if is_smaller else functools.partial(_weighted, _area_weights)
+    raise BadArgument(f"method: expected 'bilinear', 'nearest' or 'area', got {method!r}")
+
+
+def _checked_size(size: Sequence[int]) -> tuple[int, int]:
+    numbers = [int(number) for number in size]
+    if len(numbers) != 2 or min(numbers) < 1:
+        raise BadArgument(f"size: expected (new_height, new_width), both at least 1, got {size}")
+    return numbers[0], numbers[1]
+
+
+def _fitted(height: int, width: int, most_height: int, most_width: int) -> tuple[int, int]:
+    """The largest size of the same proportions, rounded as TensorFlow does, half to even."""
+    scale = min(np.float32(most_height) / np.float32(height), np.float32(most_width) / np.float32(width))
+    return max(1, round(float(scale * np.float32(height)))), max(1, round(float(scale * np.float32(width))))
+
+
+# --- by OpenCV --------------------------------------------------------------------------------------------------
+
+# More channels than OpenCV's fast paths know are resized by fours.
+_MOST_CHANNELS = 4
+
+
+def _by_opencv(image: np.ndarray, height: int, width: int, interpolation: int) -> np.ndarray:
+    channels = image.shape[2]
+    levels = np.ascontiguousarray(image, dtype=np.float32)
+    resize = opencv().resize
+    if channels <= _MOST_CHANNELS:
+        resized: np.ndarray = resize(levels, (width, height), interpolation=interpolation)
+        return resized.reshape(height, width, channels)
+    result = np.empty((height, width, channels), np.float32)
+    for first in range(0, channels, _MOST_CHANNELS):
+        part = np.ascontiguousarray(levels[..., first : first + _MOST_CHANNELS])
+        result[..., first : first + _MOST_CHANNELS] = resize(
+            part, (width, height), interpolation=interpolation
+        ).reshape(height, width, part.shape[2])
+    return result
+
+
+def _bilinear(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    return _by_opencv(image, height, width, opencv().INTER_LINEAR)
+
+
+def _area(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    return _by_opencv(image, height, width, opencv().INTER_AREA)
+
+
+# --- by NumPy ---------------------------------------------------------------------------------------------------
+
+
+def _nearest(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    rows, columns = _nearest_places(image.shape[0], height), _nearest_places(image.shape[1], width)
+    return np.take(np.take(image, rows, axis=0), columns, axis=1)
+
+
+def _nearest_places(num_in: int, num_out: int) -> np.ndarray:
+    """The pixel under the centre of each new pixel, in TensorFlow's float32."""
+    scale = np.float32(num_in) / np.float32(num_out)
+    centers = (np.arange(num_out, dtype=np.float32) + np.float32(0.5)) * scale
+    places: np.ndarray = np.minimum(np.floor(centers).astype(np.intp), num_in - 1)
+    return places
+
+
+#: For each new pixel the pixels that it is made of, and how much of each: both (num_out, num_taps).
+_Weights = tuple[np.ndarray, np.ndarray]
+
+
+def _weighted(weights: Callable[[int, int], _Weights], image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Rows first, then columns, each as a sum over taps: a product of matrices would start BLAS's own threads."""
+    levels = image.astype(np.float32, copy=False)
+    for axis, num_out in ((0, height), (1, width)):
+        places, shares = weights(levels.shape[axis], num_out)
+        shape = [1, 1, 1]
+        shape[axis] = num_out
+        result = np.take(levels, places[:, 0], axis=axis) * shares[:, 0].reshape(shape)
+        for tap in range(1, places.shape[1]):
+            result += np.take(levels, places[:, tap], axis=axis) * shares[:, tap].reshape(shape)
+        levels = result
+    return levels
+
+
+def _area_weights(num_in: int, num_out: int) -> _Weights:
+    """The share of each old pixel that a new one covers."""
+    scale = num_in / num_out
+    starts = np.arange(num_out) * scale
+    ends = starts + scale
+    places = np.floor(starts).astype(np.intp)[:, None] + np.arange(int(np.ceil(scale)) + 1)
+    covered = np.minimum(ends[:, None], places + 1) - np.maximum(starts[:, None], places)
+    return np.clip(places, 0, num_in - 1), (np.maximum(covered, 0) / scale).astype(np.float32)
+
+
+def _triangle_weights(num_in: int, num_out: int) -> _Weights:
+    """A triangle over each new pixel, as wide as two new pixels where they are larger than the old ones."""
+    scale = num_in / num_out
+    reach = max(scale, 1.0)
+    centers = (np.arange(num_out) + 0.5) * scale
+    first = np.ceil(centers - reach - 0.5).astype(np.intp)
+    places = first[:, None] + np.arange(int(np.ceil(2 * reach)) + 1)
+    shares = np.maximum(0.0, 1.0 - np.abs(places + 0.5 - centers[:, None]) / reach)
+    shares[(places < 0) | (places >= num_in)] = 0.0
+    shares /= shares.sum(axis=1, keepdims=True)
+    return np.clip(places, 0, num_in - 1), shares.astype(np.float32)
