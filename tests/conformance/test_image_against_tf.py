@@ -83,7 +83,7 @@ def test_tensorflows_default_is_the_fast_method() -> None:
     assert_same(ps.image.decode_jpeg(contents, dct_method="INTEGER_FAST"), theirs)
     difference = np.abs(ps.image.decode_jpeg(contents).astype(int) - theirs.numpy())
     assert 1 <= difference.max() <= 8
-    assert difference.mean() < 1
+    assert difference.mean() < 1.5
 
 
 @pytest.mark.parametrize("ratio", [2, 4, 8])

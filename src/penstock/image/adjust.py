@@ -56,11 +56,19 @@ def adjust_contrast(images: Any, contrast_factor: float) -> np.ndarray:
     """
     array = as_images(images)
     levels = in_float(array).astype(np.float32, copy=False)
-    mean = levels.mean(axis=(-3, -2), keepdims=True)
+    mean = _mean_of_channels(levels)
     changed = levels - mean
     changed *= np.float32(contrast_factor)
     changed += mean
     return convert_image_dtype(changed, array.dtype, saturate=True)
+
+
+def _mean_of_channels(levels: np.ndarray) -> np.ndarray:
+    """The mean over height and width. Whole rows first: NumPy is slow where it adds up a few channels at a time."""
+    *batch, height, width, channels = levels.shape
+    rows = levels.reshape(*batch, height, width * channels).mean(axis=-2)
+    mean: np.ndarray = rows.reshape(*batch, 1, width, channels).mean(axis=-2, keepdims=True)
+    return mean
 
 
 def random_contrast(image: Any, lower: float, upper: float, rng: np.random.Generator) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import FormatError
 from .contents import check_pixels
-from .libraries import opencv
+from .libraries import opencv, without_log
 
 __all__ = ["read_gif"]
 
@@ -30,7 +30,8 @@ def read_gif(contents: bytes, max_pixels: int) -> np.ndarray:
     check_pixels("GIF", height, width, max_pixels, num_frames)
     cv2 = opencv()
     try:
-        is_read, animation = cv2.imdecodeanimation(np.frombuffer(contents, np.uint8), 0, num_frames)
+        with without_log():
+            is_read, animation = cv2.imdecodeanimation(np.frombuffer(contents, np.uint8), 0, num_frames)
     except cv2.error as error:
         raise FormatError(f"expected a GIF, got {len(contents):,} bytes: {error}") from None
     if not is_read or len(animation.frames) != num_frames:

@@ -7,6 +7,8 @@ the last pixel and the end marker. By then the image is whole.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,9 @@ __all__ = ["read_jpeg", "write_jpeg"]
 _DCT_METHODS = {"": False, "INTEGER_ACCURATE": False, "INTEGER_FAST": True}
 _BEFORE_THE_END = "extraneous bytes before marker 0xd9"
 _APP14, _START_OF_SCAN = 0xEE, 0xDA
+# 0xC4, 0xC8 and 0xCC lie among the starts of frames, and are none.
+_STARTS_OF_FRAME = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_COLORSPACES = {1: "Gray", 3: "YCbCr", 4: "CMYK"}
 
 
 def read_jpeg(
@@ -54,6 +59,9 @@ def _header(contents: bytes) -> tuple[int, int, str]:
         raise FormatError(
             f"expected a JPEG, got {len(contents):,} bytes whose header cannot be read ({error})"
         ) from None
+    except KeyError:
+        # Colours at a resolution that simplejpeg has no name for. It decodes what libjpeg-turbo knows all the same.
+        return _frame_header(contents)
     return height, width, colorspace
 
 
@@ -80,6 +88,20 @@ def _rgb_of_cmyk(cmyk: np.ndarray, is_inverted: bool) -> np.ndarray:
 
 def _has_adobe_marker(contents: bytes) -> bool:
     """Whether one of the segments before the pixels is Adobe's. A search would also look into thumbnails."""
+    return any(marker == _APP14 and contents.startswith(b"Adobe", start) for marker, start in _segments(contents))
+
+
+def _frame_header(contents: bytes) -> tuple[int, int, str]:
+    """Height, width and colours as the file itself says."""
+    for marker, start in _segments(contents):
+        if marker in _STARTS_OF_FRAME and start + 6 <= len(contents):
+            height, width, components = struct.unpack_from(">HHB", contents, start + 1)
+            return height, width, _COLORSPACES.get(components, "unknown")
+    raise FormatError(f"expected a JPEG, got {len(contents):,} bytes without a size")
+
+
+def _segments(contents: bytes) -> Iterator[tuple[int, int]]:
+    """The marker of each segment before the pixels, and where its data begin."""
     place = 2
     while place + 4 <= len(contents) and contents[place] == 0xFF:
         marker = contents[place + 1]
@@ -87,11 +109,9 @@ def _has_adobe_marker(contents: bytes) -> bool:
             place += 1
             continue
         if marker == _START_OF_SCAN:
-            return False
-        if marker == _APP14 and contents[place + 4 : place + 9] == b"Adobe":
-            return True
+            return
+        yield marker, place + 4
         place += 2 + int.from_bytes(contents[place + 2 : place + 4], "big")
-    return False
 
 
 def write_jpeg(image: np.ndarray, quality: int, chroma_downsampling: bool) -> bytes:

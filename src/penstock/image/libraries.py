@@ -7,11 +7,18 @@ that wants OpenCV's threads elsewhere calls `cv2.setNumThreads` after its first 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["opencv", "simplejpeg"]
+__all__ = ["opencv", "simplejpeg", "without_log"]
+
+_silence = threading.Lock()
+_num_silent = 0
+_log_level = 0
 
 
 @functools.cache
@@ -26,6 +33,29 @@ def opencv() -> Any:
 def simplejpeg() -> Any:
     """The module simplejpeg: libjpeg-turbo with the GIL released."""
     return _load("simplejpeg", "simplejpeg")
+
+
+@contextlib.contextmanager
+def without_log() -> Iterator[None]:
+    """Keeps OpenCV from writing to stderr what is raised as an error anyway.
+
+    The level is one of the process: the first thread that comes in lowers it, the last that leaves puts it back.
+    """
+    global _num_silent, _log_level
+    cv2 = opencv()
+    # OpenCV 5 has moved it; both return the level as it was.
+    set_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel
+    with _silence:
+        if _num_silent == 0:
+            _log_level = set_level(0)
+        _num_silent += 1
+    try:
+        yield
+    finally:
+        with _silence:
+            _num_silent -= 1
+            if _num_silent == 0:
+                set_level(_log_level)
 
 
 def _load(module: str, package: str) -> Any:

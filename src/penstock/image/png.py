@@ -23,7 +23,7 @@ __all__ = ["read_png", "write_png"]
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # By colour type: the bit depths that the format allows.
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
-_PALETTE, _GRAY_ALPHA = 3, 4
+_RGB, _PALETTE, _GRAY_ALPHA = 2, 3, 4
 _WITHOUT_COLOR = (0, 4)
 
 
@@ -48,12 +48,16 @@ def read_png(contents: bytes, channels: int, dtype: np.dtype[Any], max_pixels: i
     chunks = _chunks(contents, max_pixels)
     cv2 = opencv()
     try:
-        pixels = cv2.imdecode(np.frombuffer(chunks.essential, np.uint8), cv2.IMREAD_UNCHANGED)
+        # As they are, which is blue first; but plain colours can be had red first at once.
+        is_rgb = chunks.color_type == _RGB
+        flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_ANYDEPTH if is_rgb else cv2.IMREAD_UNCHANGED
+        pixels = cv2.imdecode(np.frombuffer(chunks.essential, np.uint8), flags)
     except cv2.error as error:
         raise FormatError(f"expected a PNG, got {len(contents):,} bytes: {error}") from None
     if pixels is None:
         raise FormatError(f"expected a PNG, got {len(contents):,} bytes whose pixels cannot be decompressed")
-    pixels = _in_file_channels(pixels, chunks)
+    if not is_rgb:
+        pixels = _in_file_channels(pixels, chunks)
     if channels:
         pixels = _in_channels(pixels, channels, chunks)
     return _in_dtype(pixels, dtype)

@@ -12,7 +12,7 @@ __all__ = ["per_image_standardization"]
 
 
 def per_image_standardization(image: Any) -> np.ndarray:
-    """The image, or each image of a batch, less its mean and divided by its standard deviation, as float32; float16 stays.
+    """The image, or each image of a batch, less its mean and divided by its standard deviation, as float32.
 
     The divisor is at least 1 / sqrt(number of values), so that an image of one colour becomes 0.
 
