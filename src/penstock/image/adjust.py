@@ -55,20 +55,15 @@ def adjust_contrast(images: Any, contrast_factor: float) -> np.ndarray:
     [125, 175]
     """
     array = as_images(images)
-    levels = in_float(array).astype(np.float32, copy=False)
-    mean = _mean_of_channels(levels)
-    changed = levels - mean
+    *batch, height, width, channels = array.shape
+    # Rows as a whole: NumPy is slow where it works on a few channels at a time.
+    rows = in_float(array).astype(np.float32, copy=False).reshape(*batch, height, width * channels)
+    columns = rows.mean(axis=-2).reshape(*batch, width, channels)
+    mean = np.tile(columns.mean(axis=-2, keepdims=True), width).reshape(*batch, 1, width * channels)
+    changed = rows - mean
     changed *= np.float32(contrast_factor)
     changed += mean
-    return convert_image_dtype(changed, array.dtype, saturate=True)
-
-
-def _mean_of_channels(levels: np.ndarray) -> np.ndarray:
-    """The mean over height and width. Whole rows first: NumPy is slow where it adds up a few channels at a time."""
-    *batch, height, width, channels = levels.shape
-    rows = levels.reshape(*batch, height, width * channels).mean(axis=-2)
-    mean: np.ndarray = rows.reshape(*batch, 1, width, channels).mean(axis=-2, keepdims=True)
-    return mean
+    return convert_image_dtype(changed.reshape(array.shape), array.dtype, saturate=True)
 
 
 def random_contrast(image: Any, lower: float, upper: float, rng: np.random.Generator) -> np.ndarray:
