@@ -34,7 +34,7 @@ def test_a_seed_decides(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(DRAWING))
 def test_only_a_generator_will_do(name: str) -> None:
     for rng in (None, 7, np.random.RandomState(1)):
-        with pytest.raises(ps.errors.BadType, match="rng: expected a numpy.random.Generator"):
+        with pytest.raises(ps.errors.BadType, match=r"rng: expected a numpy\.random\.Generator"):
             DRAWING[name](IMAGE, rng)
 
 

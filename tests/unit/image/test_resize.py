@@ -22,9 +22,7 @@ def test_bytes_are_not_rounded() -> None:
     image = np.array([[[0], [1]]], np.uint8)
     result = ps.image.resize(image, (1, 8))
     assert result.dtype == np.float32
-    assert (
-        result.ravel().tolist() == [0, 0, 0.0625, 0.3125 - 0.125, 0.3125, 0.4375, 1, 1] or len(set(result.ravel())) > 4
-    )
+    assert result.ravel().tolist() == [0, 0, 0.125, 0.375, 0.625, 0.875, 1, 1]
 
 
 def test_area_is_the_mean() -> None:
@@ -91,5 +89,5 @@ def test_arguments_are_checked(call: Any) -> None:
 
 
 def test_encoded_images_are_not_pixels() -> None:
-    with pytest.raises(ps.errors.BadType, match="encoded images are read by ps.image.decode_image"):
+    with pytest.raises(ps.errors.BadType, match=r"encoded images are read by ps\.image\.decode_image"):
         ps.image.resize(b"\xff\xd8", (3, 3))
