@@ -205,6 +205,14 @@ def test_resize_of_photographs(shape: tuple[int, ...]) -> None:
         assert_same(ours, tf.image.resize(image, size, antialias=True), 0.02)
 
 
+@pytest.mark.parametrize("method", ["bilinear", "area"])
+def test_resize_of_large_photographs(method: str) -> None:
+    """They take another way, which needs less memory."""
+    image = photo(1500, 1000)
+    for size in ((224, 224), (750, 333), (100, 1200)):
+        assert_same(ps.image.resize(image, size, method), tf.image.resize(image, size, method), 0.02)
+
+
 def test_nearest_neighbours_of_many_sizes() -> None:
     for num_in in (1, 2, 3, 5, 7, 10, 31, 100):
         row = np.arange(num_in, dtype=np.int32).reshape(1, num_in, 1)

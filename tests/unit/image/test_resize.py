@@ -1,5 +1,6 @@
 """resize by hand-made numbers, its dtypes, and arrays that OpenCV would not take."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,18 @@ def test_antialias_looks_at_every_pixel() -> None:
     assert ps.image.resize(image, (1, 10), antialias=True).max() > 5
     flat = ps.image.resize(np.full((31, 17, 3), 7, np.uint8), (5, 9), antialias=True)
     np.testing.assert_allclose(flat, 7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "area"])
+def test_a_large_photograph_is_never_all_floats(method: str) -> None:
+    image = np.zeros((2000, 2000, 3), np.uint8)
+    ps.image.resize(image, (100, 100), method)
+    tracemalloc.start()
+    try:
+        ps.image.resize(image, (100, 100), method)
+        assert tracemalloc.get_traced_memory()[1] < 3 * 100 * 2000 * 3 * 4
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_same_size_gives_the_same_levels() -> None:
