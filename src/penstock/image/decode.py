@@ -52,6 +52,8 @@ def decode_jpeg(
     if contents[:3] == b"\xff\xd8\xff":
         return read_jpeg(contents, channels, ratio, fancy_upscaling, dct_method, max_pixels)
     if format_of(contents) == "PNG":
+        if ratio != 1:
+            raise BadArgument(f"ratio: expected 1 for a PNG, got {ratio}")
         return read_png(contents, channels, _UINT8, max_pixels)
     raise refuse_unknown(contents, "a JPEG or a PNG")
 
@@ -102,6 +104,8 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = np.uint8, *, max_p
     """
     contents = as_contents(contents)
     dtype = np.dtype(dtype)
+    if dtype not in (np.uint8, np.uint16):
+        raise BadArgument(f"dtype: expected uint8 or uint16, got {dtype}")
     found = format_of(contents)
     if found == "PNG":
         return read_png(contents, channels, dtype, max_pixels)

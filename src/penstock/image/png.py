@@ -40,11 +40,9 @@ class _Chunks:
 
 
 def read_png(contents: bytes, channels: int, dtype: np.dtype[Any], max_pixels: int) -> np.ndarray:
-    """The pixels of a PNG."""
+    """The pixels of a PNG, as uint8 or uint16."""
     if channels not in (0, 1, 3, 4):
         raise BadArgument(f"channels: expected 0, 1, 3 or 4, got {channels}")
-    if dtype not in (np.uint8, np.uint16):
-        raise BadArgument(f"dtype: expected uint8 or uint16, got {dtype}")
     chunks = _chunks(contents, max_pixels)
     cv2 = opencv()
     try:

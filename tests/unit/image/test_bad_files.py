@@ -187,6 +187,8 @@ def test_random_damage_is_a_format_error_or_an_image(capfd: Any) -> None:
     [
         (lambda: ps.image.decode_jpeg(JPEG, channels=4), "channels: expected 0, 1 or 3 for a JPEG, got 4"),
         (lambda: ps.image.decode_jpeg(JPEG, ratio=3), "ratio: expected 1, 2, 4 or 8, got 3"),
+        (lambda: ps.image.decode_jpeg(PNG, ratio=2), "ratio: expected 1 for a PNG, got 2"),
+        (lambda: ps.image.decode_png(JPEG, dtype=np.float32), "dtype: expected uint8 or uint16, got float32"),
         (lambda: ps.image.decode_jpeg(JPEG, dct_method="BEST"), "dct_method: expected"),
         (lambda: ps.image.decode_and_crop_jpeg(JPEG, (1, 2, 3)), "crop_window: expected"),
         (lambda: ps.image.decode_png(PNG, channels=2), "channels: expected 0, 1, 3 or 4, got 2"),
