@@ -7,6 +7,7 @@ result to a byte and is no faster than a conversion and its resize of floats (fi
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -97,7 +98,7 @@ _MOST_CHANNELS = 4
 
 def _by_opencv(image: np.ndarray, height: int, width: int, interpolation: int) -> np.ndarray:
     channels = image.shape[2]
-    levels = np.ascontiguousarray(image, dtype=np.float32)
+    levels = _in_floats(image)
     resize = opencv().resize
     if channels <= _MOST_CHANNELS:
         resized: np.ndarray = resize(levels, (width, height), interpolation=interpolation)
@@ -109,6 +110,36 @@ def _by_opencv(image: np.ndarray, height: int, width: int, interpolation: int) -
             part, (width, height), interpolation=interpolation
         ).reshape(height, width, part.shape[2])
     return result
+
+
+class _Scratch(threading.local):
+    """Room for one image as floats, for each thread that resizes.
+
+    A new array for each image would be new memory from the system each time, where the allocator has been told to
+    give back what is freed (memory/allocator.py): the page faults then take longer than the resize.
+    """
+
+    def __init__(self) -> None:
+        self.floats = np.empty(0, np.float32)
+
+    def room_for(self, shape: tuple[int, ...], size: int) -> np.ndarray:
+        if self.floats.size < size:
+            self.floats = np.empty(size, np.float32)
+        return self.floats[:size].reshape(shape)
+
+
+_scratch = _Scratch()
+# Values for which a thread keeps room: 4 MB of floats.
+_MOST_KEPT = 1_000_000
+
+
+def _in_floats(image: np.ndarray) -> np.ndarray:
+    """The image as float32; if it was something else, to be used before the next call."""
+    if image.dtype == np.float32 or image.size > _MOST_KEPT:
+        return np.ascontiguousarray(image, dtype=np.float32)
+    levels = _scratch.room_for(image.shape, image.size)
+    np.copyto(levels, image)
+    return levels
 
 
 def _is_large(image: np.ndarray, height: int) -> bool:
