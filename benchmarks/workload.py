@@ -20,6 +20,7 @@ QUESTIONS = (
     "cast",
     "range_map",
     "operators",
+    "images",
     "nested",
     "first_batch",
     "import",
