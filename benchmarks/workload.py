@@ -20,6 +20,7 @@ QUESTIONS = (
     "cast",
     "range_map",
     "operators",
+    "images",
     "nested",
     "parquet",
     "first_batch",

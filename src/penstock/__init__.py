@@ -7,7 +7,7 @@
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import errors, io
 from .dataset import Dataset
@@ -16,6 +16,9 @@ from .options import AUTOTUNE, Options
 from .runtime.process_pool import set_memory
 from .runtime.run import Run
 from .spec import INFINITE, UNKNOWN, DatasetSpec, NoneSpec, RaggedSpec, SparseSpec, TensorSpec
+
+if TYPE_CHECKING:
+    from . import image
 
 __all__ = [
     "AUTOTUNE",
@@ -38,6 +41,7 @@ __all__ = [
     "TextLineDataset",
     "__version__",
     "errors",
+    "image",
     "io",
     "set_memory",
     "string",
@@ -58,6 +62,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "image":
+        return import_module(".image", __name__)
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -66,4 +72,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, "image"})

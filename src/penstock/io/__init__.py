@@ -8,6 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+# Not on demand: the function has the name of its module, which would take its place once it is loaded.
+from .read_file import read_file
+
 if TYPE_CHECKING:
     from .example import ExampleParser, parse_example, parse_single_example
     from .example_encoder import encode_example, encode_examples, encode_sequence_example
@@ -31,6 +34,7 @@ __all__ = [
     "parse_sequence_example",
     "parse_single_example",
     "parse_single_sequence_example",
+    "read_file",
 ]
 
 _HOMES = {

@@ -17,7 +17,7 @@ import threading
 
 __all__ = ["return_freed_arrays"]
 
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of malloc.h
 _LEAST_BYTES = 128 << 10
 _MOST_BYTES = 32 << 20  # glibc's own limit for it
 _PART_OF_BUDGET = 64
@@ -42,6 +42,9 @@ def return_freed_arrays(budget_bytes: int) -> None:
         except (OSError, AttributeError):
             return
         mallopt(_M_MMAP_THRESHOLD, wanted)
+        # glibc lets this one follow the other, unless it is told the other: it would stay at 128 kB, and a heap would
+        # give back the room of each array below the threshold as well, to ask for it again for the next.
+        mallopt(_M_TRIM_THRESHOLD, 2 * wanted)
         if budget_bytes < _SMALL_BUDGET_BYTES and "MALLOC_ARENA_MAX" not in os.environ:
             mallopt(_M_ARENA_MAX, 1)
         _threshold_bytes = wanted

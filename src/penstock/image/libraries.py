@@ -1,0 +1,67 @@
+"""OpenCV and simplejpeg, loaded by the first function that needs them.
+
+OpenCV would start threads of its own inside a single call. Here parallelism is `num_parallel_calls`, so they are
+turned off when OpenCV is loaded. The setting is one of the process and cannot be made for one call only; a program
+that wants OpenCV's threads elsewhere calls `cv2.setNumThreads` after its first use of `ps.image`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["opencv", "simplejpeg", "without_log"]
+
+_silence = threading.Lock()
+_num_silent = 0
+_log_level = 0
+
+
+@functools.cache
+def opencv() -> Any:
+    """The module cv2, running on the caller's thread only."""
+    cv2 = _load("cv2", "opencv-python-headless")
+    cv2.setNumThreads(0)
+    return cv2
+
+
+@functools.cache
+def simplejpeg() -> Any:
+    """The module simplejpeg: libjpeg-turbo with the GIL released."""
+    return _load("simplejpeg", "simplejpeg")
+
+
+@contextlib.contextmanager
+def without_log() -> Iterator[None]:
+    """Keeps OpenCV from writing to stderr what is raised as an error anyway.
+
+    The level is one of the process: the first thread that comes in lowers it, the last that leaves puts it back.
+    """
+    global _num_silent, _log_level
+    cv2 = opencv()
+    # OpenCV 5 has moved it; both return the level as it was.
+    set_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel
+    with _silence:
+        if _num_silent == 0:
+            _log_level = set_level(0)
+        _num_silent += 1
+    try:
+        yield
+    finally:
+        with _silence:
+            _num_silent -= 1
+            if _num_silent == 0:
+                set_level(_log_level)
+
+
+def _load(module: str, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"ps.image needs {package}, which cannot be imported ({error}): pip install 'penstock[image]'", name=module
+        ) from error

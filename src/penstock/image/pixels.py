@@ -1,0 +1,34 @@
+"""What functions on pixels ask of their arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadArgument, BadType
+
+__all__ = ["as_generator", "as_images"]
+
+
+def as_images(images: Any) -> np.ndarray:
+    """An image or a batch of images, as an array of numbers."""
+    array = np.asarray(images)
+    if array.dtype.kind not in "uif":
+        raise BadType(
+            f"expected an array of numbers, got {array.dtype}; encoded images are read by ps.image.decode_image"
+        )
+    if array.ndim not in (3, 4):
+        raise BadArgument(
+            f"expected (height, width, channels), or (number, height, width, channels), got shape {array.shape}"
+        )
+    return array
+
+
+def as_generator(rng: Any) -> np.random.Generator:
+    """The generator to draw from: there is no hidden one, or runs could not be repeated."""
+    if not isinstance(rng, np.random.Generator):
+        raise BadType(
+            f"rng: expected a numpy.random.Generator, such as random_map hands over, got {type(rng).__name__}"
+        )
+    return rng
