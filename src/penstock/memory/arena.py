@@ -62,14 +62,11 @@ class _Slot:
         self.dtype = dtype
         self.array = np.ndarray(shape, dtype, self.base)
 
-    def charge_to(self, share: Share | None) -> None:
-        """Moves its bytes to another account, or to none."""
+    def take_off(self) -> None:
+        """Takes its bytes off the ledger."""
         before, self.charged_to = self.charged_to, None
         if before is not None:
             before.discharge(self.nbytes)
-        if share is not None:
-            share.charge(self.nbytes, single=True)
-            self.charged_to = share
 
     def move_to(self, share: Share) -> None:
         """Moves its bytes to another account if they are free there as it is."""
@@ -84,7 +81,8 @@ class Slots:
     def __init__(self, ledger: Ledger) -> None:
         self._by_size: dict[int, list[_Slot]] = {}
         self.by_base: dict[int, _Slot] = {}
-        # Reentrant: what asks for a slot may be refused by the ledger, which then asks us to release some.
+        # A leaf: nobody waits for memory under it, or a thread that would release some could not get it. Reentrant: a
+        # garbage collection in here may drop a run, which lets its slots go.
         self.lock = threading.RLock()
         self._closed = False
         self._num_taken = 0
@@ -93,36 +91,51 @@ class Slots:
         ledger.on_shortage(self.release_unused, of_use=True)
 
     def take(self, size: int, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share) -> np.ndarray:
-        """A new array in a slot that nobody looks at. The lock is held by the caller."""
-        slots = self._by_size.get(size)
-        if slots is None:
-            if self._closed:
-                return np.ndarray(shape, dtype, _new_base(size))
-            slots = self._by_size[size] = []
-        self._num_taken += 1
-        for slot in slots:
-            if getrefcount(slot.base) == _ONLY_OURS:
-                if slot.charged_to is not share:
-                    taken = slot.base  # in use from here on: a charge may ask us to release what is not
-                    try:
-                        slot.charge_to(share)
-                    except BaseException:
-                        slots.remove(slot)
-                        del self.by_base[id(taken)]
-                        raise
-                slot.handed_over = False
-                slot.taken_at = self._num_taken
-                if slot.shape is not shape or slot.dtype is not dtype:
-                    slot.lay_out(shape, dtype)
-                return slot.array[...]
-        if len(slots) >= _MOST_HELD:
-            self._give_up_one(slots)
+        """A new array in a slot that nobody looks at."""
+        with self.lock:
+            self._num_taken += 1
+            for slot in self._by_size.get(size, ()):
+                if getrefcount(slot.base) == _ONLY_OURS:
+                    if slot.charged_to is not share and not self._recharge(slot, share):
+                        break
+                    slot.handed_over = False
+                    slot.taken_at = self._num_taken
+                    if slot.shape is not shape or slot.dtype is not dtype:
+                        slot.lay_out(shape, dtype)
+                    return slot.array[...]
+        if self._closed:
+            return np.ndarray(shape, dtype, _new_base(size))
+        self._forget_idle()
         share.charge(size, single=True)
         slot = _Slot(_new_base(size), shape, dtype, share)
-        slot.taken_at = self._num_taken
-        slots.append(slot)
-        self.by_base[id(slot.base)] = slot
-        return slot.array[...]
+        array = slot.array[...]
+        with self.lock:
+            slots = self._by_size.setdefault(size, [])
+            if len(slots) >= _MOST_HELD:
+                self._give_up_one(slots)
+            slot.taken_at = self._num_taken
+            slots.append(slot)
+            self.by_base[id(slot.base)] = slot
+        return array
+
+    def _forget_idle(self) -> None:
+        """Frees slots that nobody used for a while: where sizes vary, those of use once would come to be many."""
+        with self.lock:
+            for slots in self._by_size.values():
+                for slot in [s for s in slots if s.taken_at < self._num_taken - _RECENTLY_TAKEN]:
+                    if getrefcount(slot.base) == _ONLY_OURS:
+                        self._forget(slot)
+                        slots.remove(slot)
+
+    def _recharge(self, slot: _Slot, share: Share) -> bool:
+        """Moves an unused slot to another account; frees it where there is no room for it there."""
+        slot.take_off()
+        if share.charge_free(slot.nbytes):
+            slot.charged_to = share
+            return True
+        self._by_size[slot.nbytes].remove(slot)
+        del self.by_base[id(slot.base)]
+        return False
 
     def _give_up_one(self, slots: list[_Slot]) -> None:
         """Leaves a slot to the caller for good: one who keeps many batches will not give them back soon."""
@@ -174,13 +187,13 @@ class Slots:
                             self._forget(slot)
                             slots.remove(slot)
                     elif slot.handed_over:
-                        slot.charge_to(None)
+                        slot.take_off()
         finally:
             self.lock.release()
 
     def _forget(self, slot: _Slot) -> None:
         del self.by_base[id(slot.base)]
-        slot.charge_to(None)
+        slot.take_off()
 
     def close(self) -> None:
         """Lets all slots go; those that the caller still holds live on with the caller."""
@@ -206,14 +219,13 @@ class Arena:
         size = 0 if dtype.hasobject else slot_bytes(dtype.itemsize * math.prod(shape))
         if not size:
             return np.empty(shape, dtype)
-        with self.slots.lock:
-            return self.slots.take(size, shape, dtype, self._share)
+        return self.slots.take(size, shape, dtype, self._share)
 
     def maker(self, row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[int], np.ndarray]:
         """`empty` for arrays of any number of rows of one shape, with what they share worked out once."""
         row_bytes = dtype.itemsize * math.prod(row_shape)
         sizes: dict[int, tuple[int, tuple[int, ...]]] = {}
-        lock, take, share = self.slots.lock, self.slots.take, self._share
+        take, share = self.slots.take, self._share
 
         def make(num_rows: int) -> np.ndarray:
             known = sizes.get(num_rows)
@@ -224,8 +236,7 @@ class Arena:
                     return np.empty(shape, dtype)
                 known = sizes[num_rows] = size, shape
             size, shape = known
-            with lock:
-                return take(size, shape, dtype, share)
+            return take(size, shape, dtype, share)
 
         return make
 

@@ -126,7 +126,7 @@ class _ShuffleCursor(Cursor):
         self._filling: Progress | None = context.progress("filling the buffer", total)
         self._read = 0
         self._had_failures = False
-        self._block_bytes = min(_BLOCK_BYTES, context.share.budget_bytes // 16)
+        self._block_bytes = max(1, min(_BLOCK_BYTES, context.share.budget_bytes // 16))
         self._each = self._block_bytes
         self._anchors: deque[tuple[int, State]] = deque([(0, self._input.state())])
 

@@ -72,8 +72,10 @@ def memory_needed(count: int, size: ElementSize | None) -> int | None:
 
 def least_memory_needed(count: int, size: ElementSize) -> int:
     """Bytes without which so many elements cannot wait even on disk: an index of them, and three on their way."""
-    alone = _ALONE_INDEX_BYTES if rows_per_batch(size.nbytes) == 1 else 0
-    index = count * (24 + alone) + _SOME_FILES * _FILE_INDEX_BYTES
+    # With no memory to spare a file has as much as one small batch, or one element, which then is a batch of its own.
+    num_files = _SOME_FILES + min(count, count * size.nbytes // _LEAST_BATCH_BYTES)
+    alone = _ALONE_INDEX_BYTES if size.nbytes >= _LEAST_BATCH_BYTES else 0
+    index = count * (24 + alone) + num_files * _FILE_INDEX_BYTES
     one = memory_needed(1, size)
     return index + 3 * max(one or 0, size.slots(1)) + 2 * _LEAST_BATCH_BYTES
 
@@ -249,12 +251,15 @@ class Waiting:
             self._lock.release()
 
     def _settle_index(self) -> None:
-        """Puts what is known of files and draws on the account; it is small, and must be held in any case."""
+        """Puts what is known of files and draws on the account, where there is room: it must be held in any case."""
         nbytes = len(self._files) * _FILE_INDEX_BYTES + len(self._alone) * _ALONE_INDEX_BYTES + self._num_batches * 32
         if self._files:
             nbytes += self._draws.held_bytes
         if nbytes > self._index_bytes:
-            self._share.charge(nbytes - self._index_bytes)
+            try:
+                self._share.charge(nbytes - self._index_bytes)
+            except OverBudget:  # some hundred bytes for each element, and nothing would be gained by giving up
+                return
         else:
             self._share.discharge(self._index_bytes - nbytes)
         self._index_bytes = nbytes

@@ -110,7 +110,8 @@ class Stages:
         """The smallest budget that works, as far as can be told from what was seen so far."""
         if self._plan is None:
             return None
-        return divide(self._plan, self._measured).minimum_bytes
+        # A quarter more than there is: what a stage gathers by key, say, may go on growing.
+        return max(divide(self._plan, self._measured).minimum_bytes, self.ledger.budget_bytes * 5 // 4)
 
     def measured(self) -> tuple[Measured, ...]:
         """What each stage of the plan gave and held so far, sources first."""

@@ -80,6 +80,7 @@ class Run:
         self._before: State = None
         self._demand = 1
         self._over = False
+        self._ended_by: PenstockError | None = None
         self._last_position: State = None
         self._closer = _Closer(root, stages)
 
@@ -109,6 +110,8 @@ class Run:
         return row
 
     def _pull(self) -> None:
+        if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
+            raise self._ended_by
         if self._over:
             raise StopIteration
         self._stages.look_at_pressure()
@@ -116,8 +119,11 @@ class Run:
         start = perf_counter_ns() if self._adapting else 0
         try:
             block = self._root.pull(self._demand)
-        except BaseException:
+        except BaseException as error:
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
+            if isinstance(error, PenstockError):
+                self._ended_by = type(error)(*error.args)  # without its frames, which refer to this run
+                self._ended_by.is_located = error.is_located
             raise
         if block is None:
             self._close_at("end")
