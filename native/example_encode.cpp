@@ -1,4 +1,4 @@
-// Columns to Examples: values packed, keys in the order given, as protobuf's own deterministic writer has them.
+// Columns to Examples: values packed, keys in the order given.
 
 #include <cstring>
 #include <stdexcept>

@@ -221,8 +221,7 @@ class FoundFeatures:
 def encode_examples(columns: list[EncodedColumn], framed: bool, lengths: NDArray[np.int64]) -> bytes:
     """Serializes Examples, one for each entry of `lengths`, which receives their bytes without frames.
 
-    Features come in the order of the columns, as protobuf's deterministic serialization has them if
-    the columns are sorted.
+    Features come in the order of the columns.
     """
 
 def encode_feature_lists(columns: list[EncodedColumn], num_steps: list[int]) -> bytes:

@@ -1,7 +1,7 @@
 """Arrays to tf.train.Example and SequenceExample: one record, or a block of them in one native call.
 
 Integers and bools are stored as int64, floats as float32, strings as bytes; every array flat, in C order. Keys are
-sorted, and the bytes are those that protobuf's own deterministic serialization gives.
+sorted by their bytes, so that equal values give equal records.
 """
 
 from __future__ import annotations
