@@ -94,7 +94,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | mmap | NDArray[Any]
 #: `bytes` of each record, or (buffer, offsets, lengths).
 Records: TypeAlias = Sequence[bytes] | tuple[Buffer, NDArray[np.int64], NDArray[np.int64]]
 #: (key, kind, values, row splits, values per row where there are no splits). Kinds: 1 bytes, 2 float32, 3 int64.
-#: Values are a C-contiguous array, or a list of bytes.
+#: Values are a C-contiguous array, or a list of bytes. Of kind 0, a Feature without a list, there are none.
 EncodedColumn: TypeAlias = tuple[bytes, int, NDArray[Any] | list[bytes], NDArray[np.int64] | None, int]
 
 def crc32c(data: Buffer) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["encode_example", "encode_examples", "encode_sequence_example"]
 
-_BYTES, _FLOATS, _INTS = 1, 2, 3
+_NONE, _BYTES, _FLOATS, _INTS = range(4)
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
@@ -29,7 +29,8 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
 
     Args:
         features: Values by name: numbers, `bytes`, `str`, and arrays or lists of them. Integers and bools are stored as
-            int64, floats as float32, strings as bytes.
+            int64, floats as float32, strings as bytes. An empty list, which could be of any kind, is stored as a feature
+            without values.
 
     Raises:
         BadType: A value is none of these.
@@ -132,12 +133,13 @@ def _steps(name: str, key: bytes, given: Any) -> tuple[EncodedColumn, int]:
         raise BadType(f"feature list {name!r}: expected a list of steps, got {type(given).__name__}")
     steps = [_values(f"{name}[{number}]", step) for number, step in enumerate(given)]
     splits = np.concatenate([[0], np.cumsum([_size(step) for step in steps], dtype=np.int64)])
-    # Of a step without values NumPy cannot tell the kind: that of the others is taken.
-    kinds = {_kind(step) for step in steps if _size(step)} or {_kind(step) for step in steps[:1]}
+    kinds = {_kind(step) for step in steps} - {_NONE}
     if len(kinds) > 1:
         raise BadArgument(f"feature list {name!r}: expected steps of one kind, got several")
     joined: Any
-    if kinds == {_BYTES}:
+    if not kinds:
+        joined = ()
+    elif kinds == {_BYTES}:
         joined = [item for step in steps for item in step]
     else:
         dtype = np.int64 if kinds == {_INTS} else np.float32
@@ -145,7 +147,7 @@ def _steps(name: str, key: bytes, given: Any) -> tuple[EncodedColumn, int]:
     return _column(key, joined, splits, 0), len(steps)
 
 
-# --- values: a flat array of float32 or int64, or a list of bytes ---
+# --- values: a flat array of float32 or int64, or a list of bytes; () where there are none and their kind is unknown ---
 
 
 def _values(name: str, given: Any) -> Any:
@@ -154,6 +156,8 @@ def _values(name: str, given: Any) -> Any:
         return [given]
     if kind is str:
         return [given.encode()]
+    if (kind is list or kind is tuple) and not given:
+        return ()
     array = given if isinstance(given, np.ndarray) else _as_array(name, given)
     code = array.dtype.kind
     if code == "f":
@@ -191,6 +195,8 @@ def _size(values: Any) -> int:
 def _kind(values: Any) -> int:
     if isinstance(values, list):
         return _BYTES
+    if isinstance(values, tuple):
+        return _NONE
     return _FLOATS if values.dtype == np.float32 else _INTS
 
 
