@@ -43,13 +43,13 @@ def list_features(dtype: str) -> dict[str, Any]:
 
 
 def compare_example(dtype: str, records: list[bytes]) -> None:
+    one = records[-1]
     for name, feature in example_features(dtype).items():
         what = (name, dtype, records)
         features = {"a": feature}
         same(
             lambda f=features: tf.io.parse_example(records, f), lambda f=features: ps.io.parse_example(records, f), what
         )
-        one = records[-1]
         same(
             lambda f=features: tf.io.parse_single_example(one, f),
             lambda f=features: ps.io.parse_single_example(one, f),
@@ -322,7 +322,7 @@ def test_a_default_of_no_values_is_none() -> None:
 
 
 def test_an_empty_batch() -> None:
-    features = {name: feature for name, feature in example_features("float32").items()}
+    features = example_features("float32")
     same(
         lambda: tf.io.parse_example(np.empty(0, object), features),
         lambda: ps.io.parse_example(np.empty(0, object), features),

@@ -29,8 +29,8 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
 
     Args:
         features: Values by name: numbers, `bytes`, `str`, and arrays or lists of them. Integers and bools are stored as
-            int64, floats as float32, strings as bytes. An empty list, which could be of any kind, is stored as a feature
-            without values.
+            int64, floats as float32, strings as bytes. An empty list, which could be of any kind, is stored as a
+            feature without values.
 
     Raises:
         BadType: A value is none of these.
@@ -147,7 +147,7 @@ def _steps(name: str, key: bytes, given: Any) -> tuple[EncodedColumn, int]:
     return _column(key, joined, splits, 0), len(steps)
 
 
-# --- values: a flat array of float32 or int64, or a list of bytes; () where there are none and their kind is unknown ---
+# --- values: a flat array of float32 or int64, or a list of bytes; () where there are none of any kind ---
 
 
 def _values(name: str, given: Any) -> Any:
