@@ -226,3 +226,9 @@ def encode_examples(columns: list[EncodedColumn], framed: bool, lengths: NDArray
 
 def encode_feature_lists(columns: list[EncodedColumn], num_steps: list[int]) -> bytes:
     """Serializes the feature lists of one SequenceExample: each row of a column is a step."""
+
+def encode_plain_example(features: dict[str, Any]) -> bytes | None:
+    """Serializes one Example of plain values: numbers, strings, flat lists of one kind, C-contiguous arrays.
+
+    Keys are sorted by their bytes. None if a value or key is not plain, or does not fit.
+    """

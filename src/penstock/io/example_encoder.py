@@ -13,6 +13,7 @@ import numpy as np
 
 from .._native import encode_examples as native_encode_examples
 from .._native import encode_feature_lists as native_encode_feature_lists
+from .._native import encode_plain_example
 from ..element import Ragged, encode_strings, string
 from ..errors import BadArgument, BadType
 
@@ -41,6 +42,12 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     >>> ps.io.parse_single_example(record, {"name": ps.io.FixedLenFeature([], bytes)})
     {'name': b'Ada'}
     """
+    plain = encode_plain_example(features) if type(features) is dict else None
+    return _encode_any(features) if plain is None else plain
+
+
+def _encode_any(features: Mapping[str, Any]) -> bytes:
+    """The same for values of all kinds, and with words for those that cannot be stored."""
     columns = []
     for name, key in _sorted_keys(features):
         values = _values(name, features[name])
@@ -161,11 +168,11 @@ def _values(name: str, given: Any) -> Any:
     array = given if isinstance(given, np.ndarray) else _as_array(name, given)
     code = array.dtype.kind
     if code == "f":
-        return np.ascontiguousarray(array, np.float32).reshape(-1)
+        return np.require(array, np.float32, "CA").reshape(-1)
     if code in "iub":
         if code == "u" and array.size and int(array.max()) >= 2**63:
             raise BadArgument(f"feature {name!r}: an Example stores int64, which cannot hold {int(array.max())}")
-        return np.ascontiguousarray(array, np.int64).reshape(-1)
+        return np.require(array, np.int64, "CA").reshape(-1)
     if code in "OSUT":
         strings = encode_strings(array).reshape(-1).tolist()
         if all(type(item) is bytes for item in strings):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock._native import encode_plain_example
+from penstock.io.example_encoder import _encode_any
 from tests.native import wire
 from tests.native.wire import entry, example
 
@@ -42,7 +44,27 @@ from tests.native.wire import entry, example
     ],
 )
 def test_kinds(value: Any, feature: bytes) -> None:
-    assert ps.io.encode_example({"a": value}) == example(entry(b"a", feature))
+    expected = example(entry(b"a", feature))
+    assert ps.io.encode_example({"a": value}) == _encode_any({"a": value}) == expected
+    assert encode_plain_example({"a": value}) in (expected, None)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i8", ">f4"])
+@pytest.mark.parametrize("offset", [0, 1, 4])
+def test_arrays_of_any_dtype_anywhere(dtype: str, offset: int) -> None:
+    memory = bytearray(offset) + np.array([0, 1, 100]).astype(dtype).tobytes()
+    array = np.frombuffer(memory, dtype, 3, offset)
+    make = wire.floats if array.dtype.kind == "f" else wire.ints
+    expected = example(entry(b"a", make(*array.tolist())))
+    assert ps.io.encode_example({"a": array}) == _encode_any({"a": array}) == expected
+    assert ps.io.encode_example({"a": array[1]}) == example(entry(b"a", make(array[1].item())))
+
+
+def test_values_that_are_not_plain_go_the_long_way() -> None:
+    for value in (None, {}, [1, 2.5], [[1]], "\ud800", 2**63, np.arange(4)[::2], np.float16(1), bytearray(b"a"), 1j):
+        assert encode_plain_example({"a": value}) is None
+    assert encode_plain_example({1: 2}) is None  # type: ignore[dict-item]  # wrong on purpose
+    assert encode_plain_example({"\ud800": 2}) is None
 
 
 def test_keys_are_sorted() -> None:
