@@ -168,11 +168,11 @@ def _values(name: str, given: Any) -> Any:
     array = given if isinstance(given, np.ndarray) else _as_array(name, given)
     code = array.dtype.kind
     if code == "f":
-        return np.require(array, np.float32, "CA").reshape(-1)
+        return np.require(array, np.float32, ["C", "A"]).reshape(-1)
     if code in "iub":
         if code == "u" and array.size and int(array.max()) >= 2**63:
             raise BadArgument(f"feature {name!r}: an Example stores int64, which cannot hold {int(array.max())}")
-        return np.require(array, np.int64, "CA").reshape(-1)
+        return np.require(array, np.int64, ["C", "A"]).reshape(-1)
     if code in "OSUT":
         strings = encode_strings(array).reshape(-1).tolist()
         if all(type(item) is bytes for item in strings):
