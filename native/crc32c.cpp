@@ -18,7 +18,11 @@
 #elif defined(__aarch64__) && defined(__GNUC__)
 #define PENSTOCK_CRC_ARM 1
 #include <arm_acle.h>
+#if defined(__clang__)
+#define PENSTOCK_CRC_TARGET __attribute__((target("crc")))
+#else
 #define PENSTOCK_CRC_TARGET __attribute__((target("+crc")))
+#endif
 #if defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>

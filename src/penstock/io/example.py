@@ -45,6 +45,9 @@ class ExampleParser:
         self.table = FeatureTable(features, (FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature))
         self.features = self.table.features
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ExampleParser, (self.features,))
+
     @property
     def is_dense(self) -> bool:
         """Whether a batch of records is parsed to what the records parsed one by one make when stacked."""

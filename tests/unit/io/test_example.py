@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -135,6 +136,14 @@ def test_blocks_into_arrays_of_the_caller() -> None:
     assert not parser.is_dense
     with pytest.raises(ValueError, match="output 0 has 4 items, for 3 records"):
         parser.parse_block(records, {"x": np.zeros((2, 2), np.float32)})
+
+
+def test_parsers_go_to_other_processes() -> None:
+    features = {"a": FixedLenFeature([2], float, [3, 4]), "n": RaggedFeature(int, "k", [RaggedFeature.RowLengths("l")])}
+    parser = pickle.loads(pickle.dumps(ps.io.ExampleParser(features)))
+    assert parser.parse_one(b"")["a"].tolist() == [3, 4]
+    sequences = ps.io.SequenceExampleParser({"a": features["a"]}, {"n": VarLenFeature(bytes)})
+    assert pickle.loads(pickle.dumps(sequences)).parse_one(b"")[0]["a"].tolist() == [3, 4]
 
 
 def test_a_dict_of_features_that_changes_is_seen() -> None:
