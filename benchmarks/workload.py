@@ -25,6 +25,7 @@ QUESTIONS = (
     "import",
     "budget",
     "ledger",
+    "tfrecord_codec",
 )
 
 Batch = np.ndarray[Any, Any]

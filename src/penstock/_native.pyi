@@ -153,6 +153,9 @@ def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], 
         IndexError: A record lies outside of its buffer.
     """
 
+def frame_record(record: bytes, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
+    """The same for one record."""
+
 class ExampleFeatures:
     """Features to find in records, made once and used for many.
 
