@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,16 @@ def test_blocks_into_arrays_of_the_caller() -> None:
     assert not parser.is_dense
     with pytest.raises(ValueError, match="output 0 has 4 items, for 3 records"):
         parser.parse_block(records, {"x": np.zeros((2, 2), np.float32)})
+
+
+def test_threads_share_a_parser() -> None:
+    x = np.random.default_rng(0).random((4000, 3)).astype(np.float32)
+    data, lengths = ps.io.encode_examples({"x": x, "n": np.arange(4000)})
+    records = (data, np.cumsum(lengths) - lengths, lengths)
+    parser = ps.io.ExampleParser({"x": FixedLenFeature([3], float), "n": RaggedFeature(int)})
+    with ThreadPoolExecutor(4) as pool:
+        parsed = list(pool.map(lambda _: parser.parse_block(records), range(20)))
+    assert all(np.array_equal(part["x"], x) and np.array_equal(part["n"].values, np.arange(4000)) for part in parsed)
 
 
 def test_parsers_go_to_other_processes() -> None:
