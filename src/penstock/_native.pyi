@@ -1,7 +1,7 @@
 """Kernels over buffers, written in C++ (see `native/`): no state, no threads, no policy.
 
 Arrays of numbers are one-dimensional, int64, C-contiguous and in the machine's byte order. Anything else is a
-`TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL, except for a few kB.
+`TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL, except for some kB.
 Those for orders allocate nothing; what they compute depends on their arguments alone, on every machine, and is part of
 the meaning of a saved state. Those that read records may be given any bytes: they never look behind them, and set
 nothing aside by a number that the bytes claim.

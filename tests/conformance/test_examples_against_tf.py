@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ import pytest
 import tensorflow as tf
 
 import penstock as ps
-from tests.conformance.examples import same
+from tests.conformance.examples import outcome, same
 from tests.native import wire
 
 DTYPES = {"float32": [9.0, 9.0], "int64": [9, 9], "string": ["x", "y"]}
 CORPUS = sorted((Path(__file__).parents[1] / "native" / "corpus").iterdir())
-# On these TensorFlow sets aside what the bytes claim, or reads behind them, and dies.
-FATAL = {"length_2_32", "length_2_63", "string_too_long", "varint_of_eleven_bytes", "varint_of_ten_bytes"}
+# On these TensorFlow sets aside what the bytes claim, and may end the process.
+FATAL = {"length_2_32", "length_2_63", "string_too_long"}
 
 
 def example_features(dtype: str) -> dict[str, Any]:
@@ -58,24 +59,20 @@ def compare_example(dtype: str, records: list[bytes]) -> None:
 
 
 def compare_sequence(dtype: str, records: list[bytes]) -> None:
-    one = records[-1]
     context = {name: feature for name, feature in example_features(dtype).items() if name != "padded"}
     for name, feature in [*context.items(), *list_features(dtype).items()]:
         is_list = name in ("padded", "scalars") or isinstance(feature, tf.io.FixedLenSequenceFeature)
         for arguments in ((None, {"a": feature}), ({"a": feature}, None)):
             if (is_list and arguments[0]) or (isinstance(feature, tf.io.FixedLenFeature) and arguments[1]):
                 continue
-            what = (name, dtype, arguments, records)
-            same(
-                lambda a=arguments: tf.io.parse_sequence_example(records, *a),
-                lambda a=arguments: ps.io.parse_sequence_example(records, *a),
-                what,
-            )
-            same(
-                lambda a=arguments: tf.io.parse_single_sequence_example(one, *a),
-                lambda a=arguments: ps.io.parse_single_sequence_example(one, *a),
-                what,
-            )
+            for ours, theirs, given in (
+                (ps.io.parse_sequence_example, tf.io.parse_sequence_example, records),
+                (ps.io.parse_single_sequence_example, tf.io.parse_single_sequence_example, records[-1]),
+            ):
+                ask_us = functools.partial(ours, given, *arguments)
+                # TensorFlow skips strings without looking where they end, and may end the process.
+                if dtype != "string" or outcome(ask_us) != "refused":
+                    same(functools.partial(theirs, given, *arguments), ask_us, (name, dtype, arguments, records))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
