@@ -258,7 +258,7 @@ def test_partitions(name: str, dtype: Any) -> None:
     partitions, values = PARTITIONS[name]
     features = {"r": RAGGED(tf.int64, "v", partitions, dtype), "v": RAGGED(tf.int64, row_splits_dtype=dtype)}
     records = [ps.io.encode_example(value) for value in values]
-    for given in (records, records[:1], records[1]):
+    for given in (records, records[:1], records[1], [b""], [records[0], b"", records[1]]):
         parsed = same(
             lambda r=given: tf.io.parse_example(r, features), lambda r=given: ps.io.parse_example(r, features), name
         )

@@ -182,6 +182,7 @@ def test_partitions_that_do_not_fit_are_refused() -> None:
             bad = encode({"a": [1.0, 2.0], "p": partition})
             with pytest.raises(ps.errors.RecordError, match="'r' of record 1: its values cannot be cut as"):
                 ps.io.parse_example([right, bad, right], feature)
+        assert ps.io.parse_single_example(b"", feature)["r"].to_list() == []
     uniform = {"a": RaggedFeature(float, partitions=[RaggedFeature.UniformRowLength(3)])}
     with pytest.raises(ps.errors.RecordError, match="'a' of record 0: expected rows of 3, got 2 in all"):
         ps.io.parse_single_example(GOOD, uniform)
