@@ -27,6 +27,7 @@ QUESTIONS = (
     "import",
     "budget",
     "ledger",
+    "tfrecord_codec",
 )
 
 Batch = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ namespace penstock::binding {
 namespace {
 
 // Columns as Python gives them, kept alive: (key, kind, values, row splits or None, values per row). Values are a
-// contiguous array of float32 or int64, or a list of bytes.
+// contiguous array of float32 or int64, or a list of bytes; of kind 0 there are none.
 class ColumnsOf {
  public:
   explicit ColumnsOf(const nb::list& columns) {
@@ -40,6 +40,8 @@ class ColumnsOf {
     Column column{std::string(key.c_str(), key.size()), static_cast<Kind>(kind), nullptr, 0, nullptr,
                   count("row_size", given[4])};
     switch (kind) {
+      case 0:
+        break;
       case 1: {
         strings_.push_back(std::make_unique<RecordBytes>(nb::handle(given[2])));
         column.values = strings_.back()->spans().data();
@@ -53,7 +55,7 @@ class ColumnsOf {
         take<Ints>(given[2], &column);
         break;
       default:
-        throw std::invalid_argument("kind must be 1, 2 or 3, got " + std::to_string(kind));
+        throw std::invalid_argument("kind must be 0 to 3, got " + std::to_string(kind));
     }
     std::size_t num_splits = 0;
     if (!given[3].is_none()) {

@@ -1,7 +1,7 @@
 // Bindings of the Example kernels: arrays checked, the GIL released, byte strings made under it.
 
+#include <algorithm>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "binding.h"
@@ -83,37 +83,16 @@ class FoundFeatures {
 
   void fill(nb::handle feature, nb::handle out, nb::handle row_stride) const {
     const std::size_t i = number_of(feature);
-    const Feature& asked = asked_->features[i];
-    const Values values(out, asked.kind, PyBUF_WRITABLE);
+    const Values values(out, asked_->features[i].kind, PyBUF_WRITABLE);
     const auto stride = count("row_stride", row_stride);
-    const std::size_t num_records = records_->spans().size();
-    std::vector<Span> strings;
-    std::size_t at = 0;
-    for (std::size_t r = 0; r < num_records; ++r) {
-      if (stride > 0) at = r * stride;
-      const Span span = found_[r * asked_->features.size() + i];
-      const std::size_t room = at > values.size() ? 0 : values.size() - at;
-      const std::size_t capacity = stride > 0 && stride < room ? stride : room;
-      std::int64_t written = 0;
-      if (asked.kind == Kind::bytes) {
-        strings.resize(static_cast<std::size_t>(read(asked, span, nullptr, 0)));
-        if (strings.size() <= capacity) {
-          written = read(asked, span, strings.data(), strings.size());
-          store_strings(values.objects() + at, strings);
-        } else {
-          written = static_cast<std::int64_t>(strings.size());
-        }
-      } else {
-        const std::size_t width = asked.kind == Kind::floats ? sizeof(float) : sizeof(std::int64_t);
-        auto* row = static_cast<std::uint8_t*>(values.data()) + (room > 0 ? at * width : 0);
-        written = run_without_gil(span.size, [&] { return read(asked, span, row, capacity); });
-      }
-      if (static_cast<std::size_t>(written) > capacity) {
-        throw std::invalid_argument("out has room for " + std::to_string(capacity) + " values of record " +
-                                    std::to_string(r) + ", which has " + std::to_string(written));
-      }
-      at += static_cast<std::size_t>(written);
-    }
+    if (asked_->features[i].kind == Kind::bytes) return fill_strings(i, values, stride);
+    const std::size_t width = asked_->features[i].kind == Kind::floats ? sizeof(float) : sizeof(std::int64_t);
+    run_without_gil(records_->num_bytes(), [&] {
+      fill_rows(i, values.size(), stride, [&](Span span, std::size_t at, std::size_t capacity) {
+        auto* row = static_cast<std::uint8_t*>(values.data()) + at * width;
+        return static_cast<std::size_t>(read(asked_->features[i], span, row, capacity));
+      });
+    });
   }
 
   void count_steps(nb::handle feature, MutableIndices out) const {
@@ -135,6 +114,35 @@ class FoundFeatures {
     const auto i = count("feature", feature);
     if (i >= asked_->features.size()) throw nb::index_error("no such feature");
     return i;
+  }
+
+  // Calls `fill_row(span, at, capacity)` for every record, which says how many values there are.
+  template <typename FillRow>
+  void fill_rows(std::size_t feature, std::size_t size, std::size_t stride, FillRow fill_row) const {
+    std::size_t at = 0;
+    for (std::size_t r = 0; r < records_->spans().size(); ++r) {
+      if (stride > 0) at = r * stride;
+      const std::size_t room = at < size ? size - at : 0;
+      const std::size_t capacity = stride > 0 ? std::min(stride, room) : room;
+      const std::size_t num_values = fill_row(found_[r * asked_->features.size() + feature], size - room, capacity);
+      if (num_values > capacity) {
+        throw std::invalid_argument("out has room for " + std::to_string(capacity) + " values of record " +
+                                    std::to_string(r) + ", which has " + std::to_string(num_values));
+      }
+      at += num_values;
+    }
+  }
+
+  void fill_strings(std::size_t feature, const Values& values, std::size_t stride) const {
+    std::vector<Span> strings;
+    fill_rows(feature, values.size(), stride, [&](Span span, std::size_t at, std::size_t capacity) {
+      const auto num_values = static_cast<std::size_t>(read(asked_->features[feature], span, nullptr, 0));
+      if (num_values > capacity) return num_values;
+      strings.resize(num_values);
+      read(asked_->features[feature], span, strings.data(), num_values);
+      store_strings(values.objects() + at, strings);
+      return num_values;
+    });
   }
 
   std::int64_t read(const Feature& feature, Span span, void* out, std::size_t capacity) const {

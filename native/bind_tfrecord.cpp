@@ -142,6 +142,25 @@ std::size_t frame(nb::handle records, nb::handle out, nb::handle start) {
   return run();
 }
 
+// One record: writers add them one by one.
+std::size_t frame_one(nb::bytes record, nb::handle out, nb::handle start) {
+  const Bytes out_(out, PyBUF_WRITABLE);
+  const auto start_ = count("start", start);
+  const Span data{reinterpret_cast<const std::uint8_t*>(record.c_str()), record.size()};
+  const std::size_t needed = data.size + kRecordFrame;
+  if (start_ > out_.size() || needed > out_.size() - start_) {
+    throw std::invalid_argument("out must have " + std::to_string(needed) + " bytes from " + std::to_string(start_) +
+                                " on, got " + std::to_string(out_.size()) + " in all");
+  }
+  const auto run = [&] {
+    frame_record(data, out_.data() + start_);
+    return start_ + needed;
+  };
+  if (needed < kWorthTheGil) return run();
+  const nb::gil_scoped_release no_gil;
+  return run();
+}
+
 }  // namespace
 
 void bind_tfrecord(nb::module_& m) {
@@ -151,6 +170,8 @@ void bind_tfrecord(nb::module_& m) {
         "lengths"_a.noconvert(),
         nb::sig("def scan_records(buffer: Buffer, start: int, check_length: bool, check_data: bool, "
                 "offsets: NDArray[int64], lengths: NDArray[int64]) -> tuple[int, int, int, int, int]"));
+  m.def("frame_record", &frame_one, "record"_a, "out"_a, "start"_a,
+        nb::sig("def frame_record(record: bytes, out: Buffer, start: int) -> int"));
   m.def("frame_records", &frame, "records"_a, "out"_a, "start"_a,
         nb::sig("def frame_records(records: Records, out: Buffer, start: int) -> int"));
 }

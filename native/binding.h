@@ -112,5 +112,6 @@ class RecordBytes {
 void bind_tfrecord(nb::module_& m);
 void bind_example(nb::module_& m);
 void bind_encoder(nb::module_& m);
+void bind_encode_one(nb::module_& m);
 
 }  // namespace penstock::binding

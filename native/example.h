@@ -17,8 +17,8 @@
 
 namespace penstock {
 
-// The field numbers of the lists in a Feature.
-enum class Kind : std::uint8_t { bytes = 1, floats = 2, ints = 3 };
+// The field numbers of the lists in a Feature. A Feature to be written may also have none of them.
+enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, ints = 3 };
 
 enum class Proto : std::uint8_t { example, sequence_example };
 

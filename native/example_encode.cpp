@@ -1,4 +1,4 @@
-// Columns to Examples: values packed, keys in the order given, as protobuf's own deterministic writer has them.
+// Columns to Examples: values packed, keys in the order given.
 
 #include <cstring>
 #include <stdexcept>
@@ -58,6 +58,8 @@ const std::int64_t* ints(const Column& column, Row row) {
 std::size_t values_size(const Column& column, Row row) {
   std::size_t size = 0;
   switch (column.kind) {
+    case Kind::none:
+      return 0;
     case Kind::floats:
       return row.size * sizeof(float);
     case Kind::ints:
@@ -73,9 +75,12 @@ std::size_t list_size(const Column& column, std::size_t values) {
   return column.kind == Kind::bytes || values == 0 ? values : field_size(values);
 }
 
-std::size_t feature_size(const Column& column, std::size_t values) { return field_size(list_size(column, values)); }
+std::size_t feature_size(const Column& column, std::size_t values) {
+  return column.kind == Kind::none ? 0 : field_size(list_size(column, values));
+}
 
 std::uint8_t* write_feature(const Column& column, Row row, std::size_t values, std::uint8_t* out) {
+  if (column.kind == Kind::none) return out;
   out = open_field(out, tag_of(static_cast<std::uint32_t>(column.kind), kDelimited), list_size(column, values));
   if (row.size == 0) return out;
   switch (column.kind) {

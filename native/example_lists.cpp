@@ -8,6 +8,10 @@
 
 #include "example.h"
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "floats are copied as they are in a record: lowest byte first"
+#endif
+
 namespace penstock {
 namespace {
 

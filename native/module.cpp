@@ -110,4 +110,5 @@ NB_MODULE(_native, m) {
   bind_tfrecord(m);
   bind_example(m);
   bind_encoder(m);
+  bind_encode_one(m);
 }

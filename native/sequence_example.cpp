@@ -7,21 +7,26 @@ namespace {
 
 constexpr std::uint8_t kStepTag = tag_of(1, kDelimited);
 
-// One step. As TensorFlow reads it: what the step says of its own length only tells an empty one from others, and the
-// length of its list decides.
+// One step, as TensorFlow reads it: two bytes can only be an empty list, and what lies between the end of a list and the
+// end of its step is taken for the next step.
 std::int64_t read_step(Cursor& list, const Feature& feature, void* out, std::size_t capacity) {
   std::uint32_t length;
   if (!list.expect(kStepTag) || !list.varint32(&length)) return kBadList;
   if (length == 0) return 0;
-  if (!list.expect(tag_of(static_cast<std::uint32_t>(feature.kind), kDelimited))) return kBadList;
-  switch (feature.kind) {
-    case Kind::bytes:
-      return read_bytes(list, static_cast<Span*>(out), capacity);
-    case Kind::floats:
-      return read_floats(list, Proto::sequence_example, static_cast<float*>(out), capacity);
-    default:
-      return read_ints(list, static_cast<std::int64_t*>(out), capacity);
+  Cursor step(list.at, length == 2 ? list.end : list.end_of(length));
+  if (!step.expect(tag_of(static_cast<std::uint32_t>(feature.kind), kDelimited))) return kBadList;
+  std::int64_t count = 0;
+  if (length == 2) {
+    if (!step.varint32(&length) || length != 0) return kBadList;
+  } else if (feature.kind == Kind::bytes) {
+    count = read_bytes(step, static_cast<Span*>(out), capacity);
+  } else if (feature.kind == Kind::floats) {
+    count = read_floats(step, Proto::sequence_example, static_cast<float*>(out), capacity);
+  } else {
+    count = read_ints(step, static_cast<std::int64_t*>(out), capacity);
   }
+  list.at = step.at;
+  return count;
 }
 
 constexpr std::size_t kValueBytes[] = {0, sizeof(Span), sizeof(float), sizeof(std::int64_t)};

@@ -1,9 +1,10 @@
 """Kernels over buffers, written in C++ (see `native/`): no state, no threads, no policy.
 
 Arrays of numbers are one-dimensional, int64, C-contiguous and in the machine's byte order. Anything else is a
-`TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL, except for a gather
-of a few kB, and allocate nothing. What they compute depends on their arguments alone, on every machine, and is part of
-the meaning of a saved state.
+`TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL, except for some kB.
+Those for orders allocate nothing; what they compute depends on their arguments alone, on every machine, and is part of
+the meaning of a saved state. Those that read records may be given any bytes: they never look behind them, and set
+nothing aside by a number that the bytes claim.
 """
 
 from collections.abc import Sequence
@@ -94,7 +95,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | mmap | NDArray[Any]
 #: `bytes` of each record, or (buffer, offsets, lengths).
 Records: TypeAlias = Sequence[bytes] | tuple[Buffer, NDArray[np.int64], NDArray[np.int64]]
 #: (key, kind, values, row splits, values per row where there are no splits). Kinds: 1 bytes, 2 float32, 3 int64.
-#: Values are a C-contiguous array, or a list of bytes.
+#: Values are a C-contiguous array, or a list of bytes. Of kind 0, a Feature without a list, there are none.
 EncodedColumn: TypeAlias = tuple[bytes, int, NDArray[Any] | list[bytes], NDArray[np.int64] | None, int]
 
 def crc32c(data: Buffer) -> int:
@@ -152,6 +153,9 @@ def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], 
         ValueError: `out` is too small. It is untouched.
         IndexError: A record lies outside of its buffer.
     """
+
+def frame_record(record: bytes, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
+    """The same for one record."""
 
 class ExampleFeatures:
     """Features to find in records, made once and used for many.
@@ -221,9 +225,14 @@ class FoundFeatures:
 def encode_examples(columns: list[EncodedColumn], framed: bool, lengths: NDArray[np.int64]) -> bytes:
     """Serializes Examples, one for each entry of `lengths`, which receives their bytes without frames.
 
-    Features come in the order of the columns, as protobuf's deterministic serialization has them if
-    the columns are sorted.
+    Features come in the order of the columns.
     """
 
 def encode_feature_lists(columns: list[EncodedColumn], num_steps: list[int]) -> bytes:
     """Serializes the feature lists of one SequenceExample: each row of a column is a step."""
+
+def encode_plain_example(features: dict[str, Any]) -> bytes | None:
+    """Serializes one Example of plain values: numbers, strings, flat lists of one kind, C-contiguous arrays.
+
+    Keys are sorted by their bytes. None if a value or key is not plain, or does not fit.
+    """

@@ -60,3 +60,9 @@ def test_import_loads_only_itself_and_the_standard_library() -> None:
     # The editable install of the build backend brings a finder of its own.
     foreign -= {name for name in foreign if name.startswith(("_penstock", "__editable__"))}
     assert foreign <= {"numpy"}, foreign
+
+
+def test_import_does_not_wait_for_the_codecs() -> None:
+    modules = loaded()
+    assert "penstock.io" in modules
+    assert not {f"penstock.io.{name}" for name in ("example", "features", "tfrecord_writer")} & set(modules)

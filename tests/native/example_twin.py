@@ -162,9 +162,14 @@ def feature_list(record: bytes, key: bytes, kind: int) -> list[list[Any]] | None
     out = []
     while not reader.done():
         reader.expect(0x0A)
-        if reader.length() == 0:
+        size = reader.length()
+        if size == 0:
             out.append([])
             continue
-        reader.expect(kind << 3 | 2)
-        out.append(values_of(reader, kind, strict=True))
+        step = Reader(reader.rest()[: None if size == 2 else size])
+        step.expect(kind << 3 | 2)
+        if size == 2 and step.length() != 0:
+            raise Bad
+        out.append([] if size == 2 else values_of(step, kind, strict=True))
+        reader.at += step.at
     return out

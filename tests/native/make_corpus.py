@@ -59,6 +59,9 @@ CASES = {
     "steps_of_no_length": sequence_example(lists=entry(b"a", steps(b"", floats(1), b""))),
     "step_too_long": sequence_example(lists=entry(b"a", b"\x0a\x7f" + floats(1, 2))),
     "step_of_one_byte": sequence_example(lists=entry(b"a", b"\x0a\x01\x12\x00")),
+    "step_of_two_bytes": sequence_example(lists=entry(b"a", b"\x0a\x02\x12\x80\x00")),
+    "step_within_a_step": sequence_example(lists=entry(b"a", b"\x0a\x04\x12\x00\x0a\x00")),
+    "step_too_short": sequence_example(lists=entry(b"a", b"\x0a\x03" + floats(1))),
     "framed": bytes.fromhex("0300000000000000"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -34,8 +35,8 @@ def any_number(kind: int, layout: int, empty_replaces: bool, records: list[bytes
         splits = np.cumsum(splits)
     values = np.empty(splits[-1], DTYPES[kind])
     found.fill(0, values, 0)
-    rows = [values[a:b].tolist() for a, b in zip(splits, splits[1:], strict=False)]
-    return rows if layout != LISTS else [rows[a:b] for a, b in zip(step_splits, step_splits[1:], strict=False)]
+    rows = [values[a:b].tolist() for a, b in itertools.pairwise(splits)]
+    return rows if layout != LISTS else [rows[a:b] for a, b in itertools.pairwise(step_splits)]
 
 
 def by_twin(read: Callable[[bytes], Any], records: list[bytes]) -> list[Any] | str:

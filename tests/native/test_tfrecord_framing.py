@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock._native import crc32c, crc32c_portable, frame_records, scan_records
+from penstock._native import crc32c, crc32c_portable, frame_record, frame_records, scan_records
 
 END, HEADER_INCOMPLETE, DATA_INCOMPLETE, BAD_LENGTH, BAD_DATA = range(5)
 
@@ -93,6 +93,19 @@ def test_records_of_a_buffer_are_framed() -> None:
     out = bytearray(2 * 16 + 5)
     frame_records((buffer, np.array([1, 0]), np.array([2, 3])), out, 0)
     assert out == frame(b"bc") + frame(b"abc")
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000, 100_000])
+def test_one_record_is_framed(size: int) -> None:
+    out = bytearray(size + 20)
+    assert frame_record(b"x" * size, out, 3) == size + 19
+    again = bytearray(size + 20)
+    frame_records([b"x" * size], again, 3)
+    assert out == again
+    with pytest.raises(ValueError, match=f"out must have {size + 16} bytes from 5 on"):
+        frame_record(b"x" * size, out, 5)
+    with pytest.raises(TypeError):
+        frame_record("x", out, 0)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_scan_goes_on_where_it_stopped() -> None:

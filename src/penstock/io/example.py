@@ -45,6 +45,9 @@ class ExampleParser:
         self.table = FeatureTable(features, (FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature))
         self.features = self.table.features
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ExampleParser, (self.features,))
+
     @property
     def is_dense(self) -> bool:
         """Whether a batch of records is parsed to what the records parsed one by one make when stacked."""
@@ -77,6 +80,10 @@ def parse_columns(
     table: FeatureTable, records: Records, layout: int, count: int | None, out: Mapping[str, np.ndarray] | None
 ) -> dict[str, Any]:
     """Features of `count` records, or of the one there is, without a leading axis, where that is None."""
+    if table.dense is not None and count is None:  # a record alone: every microsecond counts
+        arrays = [np.empty(shape, dtype) for _, shape, dtype in table.dense]
+        table.parse(records, layout, arrays)
+        return {key: array if shape else array[()] for (key, shape, _), array in zip(table.dense, arrays, strict=True)}
     lead = () if count is None else (count,)
     num_splits = 2 if count is None else count + 1
     outputs: list[np.ndarray] = []
@@ -91,8 +98,8 @@ def parse_columns(
         dense[key] = np.empty(lead + feature.shape, feature.dtype) if given is None else given
         outputs.append(dense[key])
     found = table.parse(records, layout, outputs)
-    if len(dense) == len(table.columns):  # the commonest by far
-        return dense if count is not None else {key: array[()] for key, array in dense.items()}
+    if table.dense is not None:
+        return dense
     return _Results(table, found, outputs, count, dense).by_name()
 
 

@@ -94,7 +94,7 @@ def _row_splits(name: str, partition: Partition, given: Lists, splits: np.ndarra
         limits = np.cumsum(given.values)
     elif isinstance(partition, RowStarts):
         # A row ends where the next begins; the last of a record where the record does.
-        ends = np.append(limits[1:], 0)
+        ends = np.roll(limits, -1)
         filled = given.lengths > 0
         ends[given.splits[1:][filled] - 1] = splits[1:][filled]
         _check(name, limits[given.splits[:-1][filled]] == splits[:-1][filled], np.flatnonzero(filled), partition)

@@ -1,7 +1,7 @@
 """Arrays to tf.train.Example and SequenceExample: one record, or a block of them in one native call.
 
 Integers and bools are stored as int64, floats as float32, strings as bytes; every array flat, in C order. Keys are
-sorted, and the bytes are those that protobuf's own deterministic serialization gives.
+sorted by their bytes, so that equal values give equal records.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from .._native import encode_examples as native_encode_examples
 from .._native import encode_feature_lists as native_encode_feature_lists
+from .._native import encode_plain_example
 from ..element import Ragged, encode_strings, string
 from ..errors import BadArgument, BadType
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["encode_example", "encode_examples", "encode_sequence_example"]
 
-_BYTES, _FLOATS, _INTS = 1, 2, 3
+_NONE, _BYTES, _FLOATS, _INTS = range(4)
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
@@ -29,7 +30,8 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
 
     Args:
         features: Values by name: numbers, `bytes`, `str`, and arrays or lists of them. Integers and bools are stored as
-            int64, floats as float32, strings as bytes.
+            int64, floats as float32, strings as bytes. An empty list, which could be of any kind, is stored as a
+            feature without values.
 
     Raises:
         BadType: A value is none of these.
@@ -40,6 +42,12 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     >>> ps.io.parse_single_example(record, {"name": ps.io.FixedLenFeature([], bytes)})
     {'name': b'Ada'}
     """
+    plain = encode_plain_example(features) if type(features) is dict else None
+    return _encode_any(features) if plain is None else plain
+
+
+def _encode_any(features: Mapping[str, Any]) -> bytes:
+    """The same for values of all kinds, and with words for those that cannot be stored."""
     columns = []
     for name, key in _sorted_keys(features):
         values = _values(name, features[name])
@@ -132,12 +140,13 @@ def _steps(name: str, key: bytes, given: Any) -> tuple[EncodedColumn, int]:
         raise BadType(f"feature list {name!r}: expected a list of steps, got {type(given).__name__}")
     steps = [_values(f"{name}[{number}]", step) for number, step in enumerate(given)]
     splits = np.concatenate([[0], np.cumsum([_size(step) for step in steps], dtype=np.int64)])
-    # Of a step without values NumPy cannot tell the kind: that of the others is taken.
-    kinds = {_kind(step) for step in steps if _size(step)} or {_kind(step) for step in steps[:1]}
+    kinds = {_kind(step) for step in steps} - {_NONE}
     if len(kinds) > 1:
         raise BadArgument(f"feature list {name!r}: expected steps of one kind, got several")
     joined: Any
-    if kinds == {_BYTES}:
+    if not kinds:
+        joined = ()
+    elif kinds == {_BYTES}:
         joined = [item for step in steps for item in step]
     else:
         dtype = np.int64 if kinds == {_INTS} else np.float32
@@ -145,7 +154,7 @@ def _steps(name: str, key: bytes, given: Any) -> tuple[EncodedColumn, int]:
     return _column(key, joined, splits, 0), len(steps)
 
 
-# --- values: a flat array of float32 or int64, or a list of bytes ---
+# --- values: a flat array of float32 or int64, or a list of bytes; () where there are none of any kind ---
 
 
 def _values(name: str, given: Any) -> Any:
@@ -154,14 +163,16 @@ def _values(name: str, given: Any) -> Any:
         return [given]
     if kind is str:
         return [given.encode()]
+    if (kind is list or kind is tuple) and not given:
+        return ()
     array = given if isinstance(given, np.ndarray) else _as_array(name, given)
     code = array.dtype.kind
     if code == "f":
-        return np.ascontiguousarray(array, np.float32).reshape(-1)
+        return np.require(array, np.float32, ["C", "A"]).reshape(-1)
     if code in "iub":
         if code == "u" and array.size and int(array.max()) >= 2**63:
             raise BadArgument(f"feature {name!r}: an Example stores int64, which cannot hold {int(array.max())}")
-        return np.ascontiguousarray(array, np.int64).reshape(-1)
+        return np.require(array, np.int64, ["C", "A"]).reshape(-1)
     if code in "OSUT":
         strings = encode_strings(array).reshape(-1).tolist()
         if all(type(item) is bytes for item in strings):
@@ -191,6 +202,8 @@ def _size(values: Any) -> int:
 def _kind(values: Any) -> int:
     if isinstance(values, list):
         return _BYTES
+    if isinstance(values, tuple):
+        return _NONE
     return _FLOATS if values.dtype == np.float32 else _INTS
 
 

@@ -42,6 +42,9 @@ class SequenceExampleParser:
             if isinstance(feature, FixedLenSequenceFeature) and feature.default_value is not None:
                 raise BadArgument(f"feature {name!r}: a feature list has no default_value; see allow_missing")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (SequenceExampleParser, (self.context.features, self.lists.features))
+
     def parse_block(self, records: Sequence[bytes]) -> Parsed:
         """(context, feature lists, number of steps of the dense lists), each by name, with a leading axis."""
         context = parse_columns(self.context, records, Layout.CONTEXTS, len(records), None)

@@ -14,7 +14,7 @@ import zlib
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from .._native import frame_records
+from .._native import frame_record
 from ..errors import BadArgument, BadType
 
 __all__ = ["TFRecordOptions", "TFRecordWriter", "compression_of"]
@@ -98,16 +98,17 @@ class TFRecordWriter:
             if not isinstance(record, bytes | bytearray | memoryview):
                 raise BadType(f"record: expected bytes, got {type(record).__name__}")
             record = bytes(record)
-        self._open()
+        if self._file is None:
+            self._open()
         needed = len(record) + _FRAME_BYTES
         if self._filled + needed > _BUFFER_BYTES:
             self._empty_buffer()
             if needed > _BUFFER_BYTES:
                 framed = bytearray(needed)
-                frame_records((record,), framed, 0)
+                frame_record(record, framed, 0)
                 self._put(framed)
                 return
-        self._filled = frame_records((record,), self._buffer, self._filled)
+        self._filled = frame_record(record, self._buffer, self._filled)
 
     def write_framed(self, records: bytes | bytearray | memoryview) -> None:
         """Adds records that have their frames already, as `encode_examples(…, framed=True)` makes them."""

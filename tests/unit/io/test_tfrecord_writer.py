@@ -98,9 +98,14 @@ def test_nothing_under_the_name_before_the_end(tmp_path: Path) -> None:
 
 def test_an_exception_leaves_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"old")
-    with pytest.raises(ZeroDivisionError), ps.io.TFRecordWriter(tmp_path / "data") as writer:
-        writer.write(b"x" * 1_000_000)
-        _ = 1 / 0
+
+    def write_and_fail() -> None:
+        with ps.io.TFRecordWriter(tmp_path / "data") as writer:
+            writer.write(b"x" * 1_000_000)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail()
     assert (tmp_path / "data").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["data"]
 

@@ -1,0 +1,48 @@
+"""tf.io and ps.io on the same records: results in one form, refusals alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+
+__all__ = ["normal", "outcome", "same"]
+
+
+def normal(value: Any) -> Any:
+    """Values, shapes and dtypes of a result of either library, as something that can be compared and printed."""
+    if isinstance(value, dict):
+        return {name: normal(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(normal(part) for part in value)
+    kind = type(value).__name__
+    if kind in ("SparseTensor", "Sparse"):
+        return ("sparse", normal(value.indices), normal(value.values), normal(value.dense_shape))
+    if kind in ("RaggedTensor", "Ragged"):
+        return ("ragged", normal(value.values), normal(value.row_splits))
+    value = value.numpy() if hasattr(value, "numpy") else value
+    if isinstance(value, bytes):
+        return value
+    array = np.asarray(value)
+    return (array.tolist() if array.dtype == object else array.tobytes(), array.shape, str(array.dtype))
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """The result, or "refused"."""
+    import tensorflow as tf
+
+    # TensorFlow puts the record into some of its texts, and cannot make a str of it.
+    refusals = (tf.errors.InvalidArgumentError, UnicodeDecodeError, ps.errors.PenstockError, ValueError, TypeError)
+    try:
+        return normal(call())
+    except refusals:
+        return "refused"
+
+
+def same(theirs: Callable[[], Any], ours: Callable[[], Any], what: object = "") -> Any:
+    expected, got = outcome(theirs), outcome(ours)
+    assert got == expected, f"{what}\n  TensorFlow: {expected}\n  penstock:   {got}"
+    return got

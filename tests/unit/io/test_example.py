@@ -1,0 +1,222 @@
+"""Examples to arrays: results, errors that name their place, and the parser for blocks."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.io import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+
+encode = ps.io.encode_example
+
+
+def test_one_record() -> None:
+    record = encode({"x": [[1, 2], [3, 4]], "y": 1.5, "name": "é", "tags": ["a", "b"], "n": [1, 2, 3]})
+    parsed = ps.io.parse_single_example(
+        record,
+        {
+            "x": FixedLenFeature([2, 2], int),
+            "y": FixedLenFeature([], float),
+            "name": FixedLenFeature([], bytes),
+            "tags": VarLenFeature(bytes),
+            "n": RaggedFeature(int),
+            "none": FixedLenFeature([2], float, [7, 8]),
+            "parts": FixedLenSequenceFeature([2], int, True),
+        },
+    )
+    assert list(parsed) == ["x", "y", "name", "tags", "n", "none", "parts"]
+    assert parsed["x"].tolist() == [[1, 2], [3, 4]]
+    assert isinstance(parsed["y"], np.float32)
+    assert parsed["name"] == "é".encode()
+    assert parsed["tags"].values.tolist() == [b"a", b"b"]
+    assert parsed["n"].tolist() == [1, 2, 3]
+    assert parsed["none"].tolist() == [7, 8]
+    assert parsed["parts"].shape == (0, 2)
+
+
+def test_a_batch() -> None:
+    records = [encode({"n": [1, 2, 3, 4]}), encode({}), encode({"n": [5, 6]})]
+    parsed = ps.io.parse_example(np.array(records, dtype=object), {"n": FixedLenSequenceFeature([2], int, True, -1)})
+    assert parsed["n"].tolist() == [[[1, 2], [3, 4]], [[-1, -1], [-1, -1]], [[5, 6], [-1, -1]]]
+    sparse = ps.io.parse_example(records, {"n": VarLenFeature(int)})["n"]
+    assert sparse.to_dense().tolist() == [[1, 2, 3, 4], [0, 0, 0, 0], [5, 6, 0, 0]]
+    ragged = ps.io.parse_example(records, {"r": RaggedFeature(int, "n")})["r"]
+    assert ragged.to_list() == [[1, 2, 3, 4], [], [5, 6]]
+    assert ragged.row_splits.dtype == np.int32
+
+
+GOOD = encode({"a": [1.0, 2.0]})
+FLAWS: dict[str, tuple[bytes, Any, str]] = {
+    "not an Example": (b"\x0a", FixedLenFeature([2], float), r"record 2 is not a serialized tf.train.Example"),
+    "missing": (b"", FixedLenFeature([2], float), "feature 'a' of record 2 is missing, and there is no default_value"),
+    "kind": (encode({"a": [1, 2]}), FixedLenFeature([2], float), "'a' of record 2: expected float32, got int64"),
+    "kind, any number": (encode({"a": "x"}), VarLenFeature(float), "'a' of record 2: expected float32, got bytes"),
+    "count": (encode({"a": 1.0}), FixedLenFeature([2], float), "of record 2: expected 2 values of float32, got 1"),
+    "parts": (
+        encode({"a": [1.0, 2.0, 3.0]}),
+        FixedLenSequenceFeature([2], float, True),
+        r"of record 2: expected parts of 2 values \(shape \(2,\)\), got 3 values in all",
+    ),
+    "list": (
+        b"\x0a\x08\x0a\x06\x0a\x01a\x12\x01\x12",
+        FixedLenFeature([2], float),
+        "of record 2: expected a list of float32, got bytes that are none",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_errors_name_feature_and_record(name: str) -> None:
+    record, feature, text = FLAWS[name]
+    with pytest.raises(ps.errors.FormatError, match=text) as caught:
+        ps.io.parse_example([GOOD, GOOD, record, GOOD], {"a": feature})
+    assert isinstance(caught.value, ps.errors.RecordError)
+    assert caught.value.record == 2
+    assert caught.value.feature == (None if name == "not an Example" else "a")
+    with pytest.raises(ps.errors.RecordError):
+        ps.io.parse_single_example(record, {"a": feature})
+
+
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "none": (lambda: ps.io.parse_example([b""], {}), "at least one feature"),
+    "list": (lambda: ps.io.parse_example([b""], [1]), "expected a dict of features, got list"),
+    "name": (lambda: ps.io.parse_example([b""], {1: VarLenFeature(int)}), "expected names as keys, got 1"),
+    "feature": (lambda: ps.io.parse_example([b""], {"a": "int"}), "feature 'a': expected one of FixedLenFeature"),
+    "text": (lambda: ps.io.parse_example("text", {"a": VarLenFeature(int)}), "expected bytes or a list of them"),
+    "texts": (lambda: ps.io.parse_example([b"", "x"], {"a": VarLenFeature(int)}), "got str as record 1"),
+    "fixed width": (lambda: ps.io.parse_example(np.array([b"a"]), {"a": VarLenFeature(int)}), "array of |S1"),
+    "two axes": (
+        lambda: ps.io.parse_example(np.full((2, 2), b"", object), {"a": VarLenFeature(int)}),
+        r"shape \(2, 2\)",
+    ),
+    "many for one": (lambda: ps.io.parse_single_example([b""], {"a": VarLenFeature(int)}), "the bytes of one record"),
+    "two kinds": (
+        lambda: ps.io.parse_example([b""], {"a": VarLenFeature(int), "b": RaggedFeature(float, "a")}),
+        "features 'a' and 'b' both read the key 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str) -> None:
+    call, text = MISTAKES[name]
+    with pytest.raises((ValueError, TypeError), match=text) as caught:
+        call()
+    assert isinstance(caught.value, ps.errors.PlanError)
+
+
+# --- blocks ---
+
+
+def test_blocks_of_a_buffer() -> None:
+    x = np.arange(30, dtype=np.float32).reshape(10, 3)
+    data, lengths = ps.io.encode_examples({"x": x})
+    parser = ps.io.ExampleParser({"x": FixedLenFeature([3], float)})
+    offsets = np.cumsum(lengths) - lengths
+    assert parser.is_dense
+    assert np.array_equal(parser.parse_block((data, offsets, lengths))["x"], x)
+    assert np.array_equal(parser.parse_block((data, offsets[::-1].copy(), lengths))["x"], x[::-1])
+    assert parser.parse_block([])["x"].shape == (0, 3)
+    three = tuple(data[at : at + size] for at, size in zip(offsets[:3], lengths[:3], strict=True))
+    assert np.array_equal(parser.parse_block(three)["x"], x[:3])
+
+
+def test_blocks_into_arrays_of_the_caller() -> None:
+    records = [encode({"x": [float(n), 2.0], "n": list(range(n))}) for n in range(3)]
+    parser = ps.io.ExampleParser({"x": FixedLenFeature([2], float), "n": VarLenFeature(int)})
+    slot = np.zeros((3, 2), np.float32)
+    parsed = parser.parse_block(records, {"x": slot})
+    assert parsed["x"] is slot
+    assert slot[:, 0].tolist() == [0, 1, 2]
+    assert not parser.is_dense
+    with pytest.raises(ValueError, match="output 0 has 4 items, for 3 records"):
+        parser.parse_block(records, {"x": np.zeros((2, 2), np.float32)})
+
+
+def test_threads_share_a_parser() -> None:
+    x = np.random.default_rng(0).random((4000, 3)).astype(np.float32)
+    data, lengths = ps.io.encode_examples({"x": x, "n": np.arange(4000)})
+    records = (data, np.cumsum(lengths) - lengths, lengths)
+    parser = ps.io.ExampleParser({"x": FixedLenFeature([3], float), "n": RaggedFeature(int)})
+    with ThreadPoolExecutor(4) as pool:
+        parsed = list(pool.map(lambda _: parser.parse_block(records), range(20)))
+    assert all(np.array_equal(part["x"], x) and np.array_equal(part["n"].values, np.arange(4000)) for part in parsed)
+
+
+def test_parsers_go_to_other_processes() -> None:
+    features = {"a": FixedLenFeature([2], float, [3, 4]), "n": RaggedFeature(int, "k", [RaggedFeature.RowLengths("l")])}
+    parser = pickle.loads(pickle.dumps(ps.io.ExampleParser(features)))
+    assert parser.parse_one(b"")["a"].tolist() == [3, 4]
+    sequences = ps.io.SequenceExampleParser({"a": features["a"]}, {"n": VarLenFeature(bytes)})
+    assert pickle.loads(pickle.dumps(sequences)).parse_one(b"")[0]["a"].tolist() == [3, 4]
+
+
+def test_a_dict_of_features_that_changes_is_seen() -> None:
+    features: dict[str, Any] = {"a": FixedLenFeature([2], float)}
+    assert ps.io.parse_single_example(GOOD, features)["a"].tolist() == [1, 2]
+    features["a"] = VarLenFeature(float)
+    assert ps.io.parse_single_example(GOOD, features)["a"].values.tolist() == [1, 2]
+    for size in range(40):  # more than are remembered
+        if size != 2:
+            with pytest.raises(ps.errors.RecordError):
+                ps.io.parse_single_example(GOOD, {"a": FixedLenFeature([size], float)})
+
+
+def test_partitions_that_do_not_fit_are_refused() -> None:
+    for kind, wrong in (
+        ("RowSplits", [[0, 3], [1, 2], [0, 2, 1, 2], [0, 1]]),
+        ("RowLengths", [[3], [1], [3, -1]]),
+        ("RowLimits", [[1], [3], [2, 1]]),
+        ("RowStarts", [[1], [0, 3], [0, 2, 1]]),
+    ):
+        feature = {"r": RaggedFeature(float, "a", [getattr(RaggedFeature, kind)("p")])}
+        right = encode({"a": [1.0, 2.0], "p": {"RowSplits": [0, 2], "RowStarts": [0]}.get(kind, [2])})
+        assert ps.io.parse_single_example(right, feature)["r"].to_list() == [[1, 2]]
+        for partition in wrong:
+            bad = encode({"a": [1.0, 2.0], "p": partition})
+            with pytest.raises(ps.errors.RecordError, match="'r' of record 1: its values cannot be cut as"):
+                ps.io.parse_example([right, bad, right], feature)
+        assert ps.io.parse_single_example(b"", feature)["r"].to_list() == []
+    uniform = {"a": RaggedFeature(float, partitions=[RaggedFeature.UniformRowLength(3)])}
+    with pytest.raises(ps.errors.RecordError, match="'a' of record 0: expected rows of 3, got 2 in all"):
+        ps.io.parse_single_example(GOOD, uniform)
+
+
+# --- sequences ---
+
+
+def test_sequences_name_the_step() -> None:
+    record = ps.io.encode_sequence_example({}, {"x": [[1.0, 2.0], [3.0]]})
+    with pytest.raises(ps.errors.RecordError, match=r"feature 'x' of record 1, step 1: expected 2 values .* got 1"):
+        ps.io.parse_sequence_example([b"", record], None, {"x": FixedLenSequenceFeature([2], float, True)})
+    with pytest.raises(ps.errors.RecordError, match="'x' of record 0 is missing, and there is no allow_missing"):
+        ps.io.parse_sequence_example([b"", record], None, {"x": FixedLenSequenceFeature([2], float)})
+    with pytest.raises(ps.errors.RecordError, match=r"record 0 is not a serialized tf.train.SequenceExample"):
+        ps.io.parse_sequence_example([b"\x12"], None, {"x": VarLenFeature(float)})
+    with pytest.raises(ValueError, match="at least one feature"):
+        ps.io.parse_sequence_example([b""])
+    with pytest.raises(ValueError, match="'x': FixedLenFeature cannot be used here"):
+        ps.io.parse_sequence_example([b""], None, {"x": FixedLenFeature([], float)})
+    with pytest.raises(ValueError, match="a feature list has no default_value"):
+        ps.io.parse_sequence_example([b""], None, {"x": FixedLenSequenceFeature([], float, True, 1)})
+    ragged = {"x": RaggedFeature(float, partitions=[RaggedFeature.RowLengths("p")])}
+    uneven = ps.io.encode_sequence_example({}, {"x": [[1.0], [2.0]], "p": [[1]]})
+    with pytest.raises(ps.errors.RecordError, match="'x' and 'p' have other numbers of steps"):
+        ps.io.parse_sequence_example([uneven], None, ragged)
+
+
+# --- the namespace ---
+
+
+def test_names_come_when_asked_for() -> None:
+    assert set(dir(ps.io)) == set(ps.io.__all__)
+    for name in ps.io.__all__:
+        assert getattr(ps.io, name).__module__.startswith("penstock.io.")
+    with pytest.raises(AttributeError, match="has no attribute 'parse_json'"):
+        _ = ps.io.parse_json  # type: ignore[attr-defined]  # wrong on purpose
