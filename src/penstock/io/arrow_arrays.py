@@ -230,6 +230,12 @@ class TableColumns:
     """
 
     def __init__(self, schema: Any, columns: Any = None, fill_null: Any = None) -> None:
+        try:
+            self._find(schema, columns, fill_null)
+        except UnicodeDecodeError as error:
+            raise FormatError(f"expected names of columns in UTF-8, got {error.object[:60]!r}") from None
+
+    def _find(self, schema: Any, columns: Any, fill_null: Any) -> None:
         self.names = _chosen(schema.names, columns)
         by_name = isinstance(fill_null, Mapping)
         fills: Mapping[str, Any] = fill_null if by_name else dict.fromkeys(self.names, fill_null)
