@@ -344,7 +344,7 @@ def test_stats_tell_of_the_run_and_of_each_stage() -> None:
     stages = {stage["name"].split("(")[0]: stage for stage in stats["stages"]}
     assert set(stages) == {"range", "filter", "map", "batch"}
     for stage in stages.values():
-        counted = {"name", "elements", "bytes", "failed", "busy_s", "waiting_s", "chosen"}
+        counted = {"name", "elements", "bytes", "failed", "failed_by_file", "busy_s", "waiting_s", "chosen"}
         account = {"held_bytes", "peak_bytes", "floor_bytes", "slack_used_bytes", "spilled_bytes"}
         assert set(stage) == counted | account
         assert stage["busy_s"] >= 0
