@@ -250,8 +250,7 @@ class _Rows:
 
     def _counted(self, decoded: Decoded, start: int, stop: int, room: Room) -> tuple[Block, int]:
         """Rows of sizes that only they themselves tell, as many as there is room for."""
-        share = self._context.share
-        most = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        most = self._context.transit.room_bytes
         while True:
             block = decoded.block(start, stop, np.empty, self._where)
             nbytes = block.nbytes

@@ -103,9 +103,9 @@ class ChunkedRows:
         if isinstance(piece, FormatError):
             self._pass(1)
             return Block.of_rows([Failed(piece)], has_failures=True)
-        start, share = self._offset, self._context.share
+        start = self._offset
         stop = min(start + n, piece.num_rows)
-        most = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        most = self._context.transit.room_bytes
         while True:
             block = piece.block(start, stop, np.empty, self._where)
             if stop - start == 1 or block.nbytes <= most:
