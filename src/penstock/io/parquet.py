@@ -29,6 +29,8 @@ __all__ = ["FromParquet"]
 # Writers end a page, and give up a dictionary, at about this size.
 _PAGE_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 13
+# What a column takes beside its pages: the buffer, and some room for levels and indices.
+_COLUMN_BYTES = 1 << 15
 # Decoding more at a time is no quicker.
 _MOST_ROWS = 1 << 14
 # What is decoded at a time where the budget has room for no more: some rows, but not much.
@@ -49,8 +51,9 @@ class FromParquet(Op):
         fill_null: A value in the place of nulls, in the columns that can hold it, or a dict of values by column.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
-    Memory: twice the pages that are open, of 1 MB or the size of a column in a row group if that is less, for each
-        column; and the rows decoded at a time: 16,384, or as many as the budget has room for.
+    Memory: for each column the page that is open, of 1 MB or the size of the column in a row group if that is less, as
+        much for a dictionary, and as much for compressed data; and the rows decoded at a time: 16,384, or as many as
+        the budget has room for.
     State: the number of the file, of the row group, and of the row in it, up to which the row group is decoded again.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq, penstock as ps
@@ -174,7 +177,13 @@ class _OpenParquet:
             if column.path_in_schema.split(".")[0] not in wanted and column.path_in_schema not in wanted:
                 continue
             nbytes = max(0, column.total_uncompressed_size)
-            pages += 2 * min(nbytes, _PAGE_BYTES) + _BUFFER_BYTES
+            page = min(nbytes, _PAGE_BYTES)
+            pages += page + _COLUMN_BYTES
+            if column.has_dictionary_page:
+                # That of strings has a pointer and a length for each.
+                pages += 3 * page if column.physical_type == "BYTE_ARRAY" else min(page, nbytes - page)
+            if column.compression != "UNCOMPRESSED":  # a page as it stands in the file
+                pages += min(max(0, column.total_compressed_size), _PAGE_BYTES)
             if sizes.get(column.path_in_schema) is None:
                 varying += nbytes
         num_rows = max(0, metadata.num_rows)
