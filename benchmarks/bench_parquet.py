@@ -82,7 +82,7 @@ WORKLOADS = (
         ),
         (
             Target("penstock", 0.8, over="hand: pyarrow"),
-            Target("penstock, 16 MB", 0.8, over="hand: pyarrow"),
+            Target("penstock, 16 MB", 0.5, over="hand: pyarrow"),
         ),
         limit="hand: pyarrow",
         make_data=make_data,

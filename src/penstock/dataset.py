@@ -111,6 +111,25 @@ def combination_method(place: str) -> Any:
     return _Verb(f"ops.{place}", make)
 
 
+def ending(place: str) -> Any:
+    """A method that runs the dataset to its end; its function gets the run and what is known of the elements."""
+
+    def make(function: Any) -> Any:
+        def wrapper(self: Dataset, *args: Any, **kwargs: Any) -> Any:
+            spec = self.node.spec
+            return self._ended(function.__name__, lambda run: function(run, spec, *args, **kwargs))
+
+        signature = inspect.signature(function)
+        own = list(signature.parameters.values())[2:]
+        me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        wrapper.__signature__ = signature.replace(parameters=[me, *own])  # type: ignore[attr-defined]
+        wrapper.__doc__, wrapper.__name__ = function.__doc__, function.__name__
+        wrapper.__qualname__ = f"Dataset.{function.__name__}"
+        return wrapper
+
+    return _Verb(f"runtime.{place}", make)
+
+
 def _combined(op: Op, datasets: list[Any], origin: Origin) -> Dataset:
     """The dataset of an operator on several others."""
     options = _NO_OPTIONS
@@ -171,6 +190,7 @@ class Dataset:
     from_generator = source("generator:FromGenerator")
     from_csv = source("csv:FromCsv")
     from_json_lines = source("json_lines:FromJsonLines")
+    from_tar = source("tar:FromTar")
     from_arrow = source("arrow:FromArrow")
     from_parquet = source("parquet:FromParquet")
     range = source("numbers:Range")
@@ -219,6 +239,10 @@ class Dataset:
     prefetch = method("prefetch:Prefetch")
     cache = combination_method("cache:Cache")
     snapshot = combination_method("snapshot:Snapshot")
+
+    # All elements into files.
+    save = ending("save:save")
+    to_parquet = ending("to_parquet:to_parquet")
 
     @staticmethod
     def list_files(
@@ -278,30 +302,6 @@ class Dataset:
             return dataset
         except PenstockError as error:
             raise located(error, "load", origin) from None
-
-    def save(
-        self,
-        path: Any,
-        compression: str | None = None,
-        shard_func: Callable[..., Any] | None = None,
-        checkpoint_args: Any = None,
-    ) -> None:
-        """Writes all elements to a directory, for `load`; in the place of what was saved there before.
-
-        The directory holds plain Arrow files, and changes as a whole when the last element was written: an error, or a
-        crash, leaves it as it was.
-
-        Args:
-            path: The directory, which is made if it is not there.
-            compression: "GZIP" for small files (zstd), "SNAPPY" for files that are quick to read (lz4), None or "AUTO"
-                for files whose elements need not be unpacked at all.
-            shard_func: Gets an element and returns the number of the file that it goes to. None: one file.
-            checkpoint_args: Must be None.
-        """
-        from .runtime.save import save
-
-        spec = self.node.spec
-        self._ended("save", lambda run: save(run, spec, path, compression, shard_func, checkpoint_args))
 
     def apply(self, transformation_func: Any) -> Dataset:
         """What a function makes of this dataset; for operators of your own in a chain of calls."""

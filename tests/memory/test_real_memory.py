@@ -21,7 +21,8 @@ def child(name: str, programs: str = "children.py", exact: bool = True) -> dict[
     malloc = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     malloc = malloc if exact else {}
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment = {**os.environ, **malloc, **one_thread, "PYTHONPATH": str(HERE.parent.parent)}
+    path = os.pathsep.join(filter(None, [str(HERE.parent.parent), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, **malloc, **one_thread, "PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, str(HERE / programs), name],
         capture_output=True,

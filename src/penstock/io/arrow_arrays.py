@@ -20,7 +20,6 @@ from ..spec import Spec, TensorSpec
 
 __all__ = ["Decoded", "TableColumns", "null_error"]
 
-_BYTE = np.dtype(np.uint8)
 #: Values, and where they are null (None: nowhere).
 Converted = tuple[Any, "np.ndarray | None"]
 #: Makes columns of an Arrow array, given what replaces nulls.
@@ -230,6 +229,12 @@ class TableColumns:
     """
 
     def __init__(self, schema: Any, columns: Any = None, fill_null: Any = None) -> None:
+        try:
+            self._find(schema, columns, fill_null)
+        except UnicodeDecodeError as error:
+            raise FormatError(f"expected names of columns in UTF-8, got {error.object[:60]!r}") from None
+
+    def _find(self, schema: Any, columns: Any, fill_null: Any) -> None:
         self.names = _chosen(schema.names, columns)
         by_name = isinstance(fill_null, Mapping)
         fills: Mapping[str, Any] = fill_null if by_name else dict.fromkeys(self.names, fill_null)
@@ -242,6 +247,10 @@ class TableColumns:
         nest = {name: self._nest((name,), kind, fills.get(name)) for name, kind in self.types.items()}
         self.element = nest
         self.structure = Structure.of(_shape_of(nest))
+        #: The numbers of leaves that have one shape and dtype.
+        self.alike: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+        for i, leaf in enumerate(self.leaves):
+            self.alike.setdefault((leaf.sizes, leaf.dtype), []).append(i)
 
     def _nest(self, path: tuple[str, ...], kind: Any, fill: Any) -> Any:
         from pyarrow import types
@@ -319,23 +328,19 @@ class Decoded:
                 is_bad = i in self.bad
                 rows.append(Failed(null_error(where(i), self.bad[i])) if is_bad else structure.unflatten(leaves))
             return Block.of_rows(rows)
-        # Side by side in one piece of memory: a table may have many columns, and each piece costs as much as a copy.
-        slot = allocate((sum(_aligned(part.nbytes) for part in parts if not part.dtype.hasobject),), _BYTE)
-        columns: list[np.ndarray] = []
-        at = 0
-        for part in parts:
-            if part.dtype.hasobject:
-                columns.append(part.copy())
+        # Those of one kind in one piece of memory, and with one call: a table may have many columns.
+        columns: list[Any] = [None] * len(parts)
+        size = stop - start
+        for (shape, dtype), numbers in self._table.alike.items():
+            if dtype.hasobject:
+                for i in numbers:
+                    columns[i] = parts[i].copy()
                 continue
-            column = np.ndarray(part.shape, part.dtype, slot, at)
-            np.copyto(column, part)
-            at += _aligned(part.nbytes)
-            columns.append(column)
-        return Block.of_columns(structure, columns, stop - start)
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // 64) * 64
+            slot = allocate((len(numbers), size, *shape), dtype)
+            np.concatenate([parts[i] for i in numbers], 0, slot.reshape(len(numbers) * size, *shape))
+            for i, column in zip(numbers, slot, strict=True):
+                columns[i] = column
+        return Block.of_columns(structure, columns, size)
 
 
 def null_error(where: str, column: str) -> FormatError:

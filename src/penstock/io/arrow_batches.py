@@ -81,8 +81,7 @@ class StreamedBatches:
         stop = min(start + n, self._decoded.num_rows)
         while True:
             block = self._decoded.block(start, stop, np.empty, self._where)
-            share = self._context.share
-            most = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+            most = self._context.transit.room_bytes
             if stop - start == 1 or block.nbytes <= most:
                 break
             stop = start + (stop - start) // 2

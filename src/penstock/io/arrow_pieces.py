@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ class PiecesReader:
         self._plain = plain
         self._context = context
         self._transit = context.transit
+        self._sound: dict[int, bool] = {}
         sizes = [piece.batch.num_rows for piece in pieces]
         self._starts = np.cumsum([0, *sizes])
         if plain is None:
@@ -81,7 +83,7 @@ class PiecesReader:
         self._transit.begin(size)
         if isinstance(index, slice):
             blocks = [self._decoded(number, slice(a, b)) for number, a, b in self._parts(index.start, index.stop)]
-            block = blocks[0] if len(blocks) == 1 else concat_blocks(blocks, np.empty) or _as_rows(blocks)
+            block = _joined(blocks)
         else:
             block = self._scattered(index)
         self._transit.add(block.nbytes, block.size)
@@ -141,31 +143,47 @@ class PiecesReader:
 
     def _decoded(self, number: int, rows: Any) -> Block:
         """Some rows of a batch: a slice of it, or those at some places."""
-        import pyarrow as pa
 
-        piece = self._pieces[number]
-        batch = piece.batch.select(self._table.names)
-        first = rows.start if isinstance(rows, slice) else 0
-        batch = batch.slice(first, rows.stop - first) if isinstance(rows, slice) else batch
-        try:
-            if piece.path:  # what a file says may be anything
-                batch.validate(full=True)
-            if not isinstance(rows, slice):
-                batch = batch.take(rows)
-        except (pa.ArrowException, OSError) as error:
-            size = rows.stop - first if isinstance(rows, slice) else len(rows)
-            text = f"{self._where(number, first)}: expected Arrow data, got: {error}"
-            return Block.of_rows([Failed(self._located(FormatError(text))) for _ in range(size)], has_failures=True)
+        batch = self._pieces[number].batch.select(self._table.names)
         places = None if isinstance(rows, slice) else rows.to_pylist()
+        if not self._is_sound(number):
+            asked = range(rows.start, rows.stop) if places is None else places
+            return _as_rows([self._unsound(number, batch.slice(row, 1), row) for row in asked])
+        first = 0 if places is not None else rows.start
+        batch = batch.slice(first, rows.stop - first) if places is None else batch.take(rows)
+        return self._block(number, batch, lambda row: first + row if places is None else places[row])
 
-        def where(row: int) -> str:
-            return self._where(number, first + row if places is None else places[row])
-
-        block = self._table.decode(batch).block(0, batch.num_rows, np.empty, where)
+    def _block(self, number: int, batch: Any, row_of: Callable[[int], int]) -> Block:
+        block = self._table.decode(batch).block(0, batch.num_rows, np.empty, lambda i: self._where(number, row_of(i)))
         for row in block.rows() if block.has_failures else ():
             if type(row) is Failed and isinstance(row.error, PenstockError):
                 self._located(row.error)
         return block
+
+    def _is_sound(self, number: int) -> bool:
+        """Whether a batch is what it says: in a file it may be anything, and is looked at when it is first read."""
+        import pyarrow as pa
+
+        if number not in self._sound:
+            try:
+                if self._pieces[number].path:
+                    self._pieces[number].batch.select(self._table.names).validate(full=True)
+                self._sound[number] = True
+            except (pa.ArrowException, OSError):
+                self._sound[number] = False
+        return self._sound[number]
+
+    def _unsound(self, number: int, batch: Any, row: int) -> Block:
+        """One row of a batch that is damaged somewhere."""
+        import pyarrow as pa
+
+        try:
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            self._context.count_failed(self._pieces[number].path, 1)
+            text = f"{self._where(number, row)}: expected Arrow data, got: {str(error)[:300]}"
+            return Block.of_rows([Failed(self._located(FormatError(text)))], has_failures=True)
+        return self._block(number, batch, lambda i: row)
 
     def _where(self, number: int, row: int) -> str:
         piece = self._pieces[number]
@@ -175,6 +193,14 @@ class PiecesReader:
 
     def _located(self, error: PenstockError) -> PenstockError:
         return self._context.located(error)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    if any(block.has_failures for block in blocks):
+        return _as_rows(blocks)
+    return concat_blocks(blocks, np.empty) or _as_rows(blocks)
 
 
 def _as_rows(blocks: list[Block]) -> Block:

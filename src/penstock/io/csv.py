@@ -16,7 +16,7 @@ from .arrow_arrays import TableColumns
 from .file_window import FileWindow
 from .paths import expand_paths, shown_paths
 from .reading import FilesCursor, check_on_error
-from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
+from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
 
 __all__ = ["FromCsv"]
 
@@ -92,8 +92,13 @@ class FromCsv(Op):
         if not first.strip():
             raise FormatError(f"{path}: expected CSV rows to find the columns in, the file is empty")
         try:
-            schema = rows.table_of(first, None if self.header else rows.width_of(first)).schema
-        except pa.ArrowException as error:
+            names = rows.width_of(first)
+            body = first[rows.first_end(block, 0, end) :] if self.header else first
+            if not body.strip():
+                raise FormatError(f"{path}: expected CSV rows to find the types in, there is only a header")
+            kept = rows_that_parse(body, rows.split, lambda text: rows.table_of(text, names))
+            schema = rows.table_of(kept, names).schema
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: expected CSV rows to find the columns in, got: {str(error)[:300]}") from None
         return arrow_types(schema, self.dtypes, pa.binary())
 
@@ -128,7 +133,7 @@ class _CsvRows:
         """Reads the names of columns, which may stand in another order than in the first file."""
         if not self._op.header:
             return
-        while (end := self._first_end(window.data, window.start, window.stop)) < 0:
+        while (end := self.first_end(window.data, window.start, window.stop)) < 0:
             if not window.more():
                 end = window.stop
                 break
@@ -143,12 +148,12 @@ class _CsvRows:
 
     def width_of(self, text: bytes) -> list[str]:
         """The names in the first row, or those that its fields get."""
-        row = text[: self._first_end(bytearray(text), 0, len(text))] if b"\n" in text else text
+        row = text[: self.first_end(bytearray(text), 0, len(text))] if b"\n" in text else text
         if not self._op.header:
             return [f"f{i}" for i in range(self.table_of(row, []).num_columns)]
         return list(self.table_of(row if row.endswith(b"\n") else row + b"\n", None).schema.names)
 
-    def _first_end(self, data: bytearray, start: int, stop: int) -> int:
+    def first_end(self, data: bytearray, start: int, stop: int) -> int:
         """Where the first row ends; below 0 if it does not."""
         end = data.find(b"\n", start, stop)
         while end >= 0 and self._op.quotes and data.count(b'"', start, end) % 2:
@@ -165,7 +170,7 @@ class _CsvRows:
     def split(self, text: bytes) -> list[bytes]:
         rows, data, start = [], bytearray(text), 0
         while start < len(data):
-            end = self._first_end(data, start, len(data))
+            end = self.first_end(data, start, len(data))
             end = len(data) if end < 0 else end
             rows.append(text[start:end])
             start = end
@@ -190,8 +195,6 @@ class _CsvRows:
             delimiter=self._op.delimiter,
             quote_char='"' if self._op.quotes else False,
             newlines_in_values=True,
-            # Rows of another length say nothing of types; they are errors when they are read.
-            invalid_row_handler=None if types else lambda row: "skip",
         )
         convert = csv.ConvertOptions(
             column_types=types, include_columns=list(types) if types else None, null_values=[""], check_utf8=False

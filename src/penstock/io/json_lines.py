@@ -15,7 +15,7 @@ from .arrow_arrays import TableColumns
 from .file_window import FileWindow
 from .paths import expand_paths, shown_paths
 from .reading import FilesCursor, check_on_error
-from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
+from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
 
 __all__ = ["FromJsonLines"]
 
@@ -79,10 +79,11 @@ class FromJsonLines(Op):
         if not block[:end].strip():
             raise FormatError(f"{path}: expected JSON lines to find names and types in, the file is empty")
         try:
-            schema = _parsed(bytes(block[:end]), None, False).schema
-        except pa.ArrowException as error:
+            kept = rows_that_parse(bytes(block[:end]), _lines, lambda text: _parsed(text, None, False).schema.names)
+            schema = _parsed(kept or bytes(block[:end]), None, False).schema
+            return arrow_types(schema, self.dtypes, pa.string())
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: expected JSON lines to find types in, got: {str(error)[:300]}") from None
-        return arrow_types(schema, self.dtypes, pa.string())
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return self._table.spec(UNKNOWN)
@@ -101,6 +102,10 @@ class FromJsonLines(Op):
     def describe(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
         return f"from_json_lines({shown_paths(self._paths)}{columns})"
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return [line + b"\n" for line in text.split(b"\n") if line]
 
 
 def _chosen(schema: Any, names: list[str]) -> Any:
@@ -133,7 +138,7 @@ class _JsonRows:
         return max(start, data.rfind(b"\n", start, stop) + 1)
 
     def split(self, text: bytes) -> list[bytes]:
-        return text.splitlines(keepends=True)
+        return _lines(text)
 
     def parse(self, text: bytes) -> Any:
         table = _parsed(text, self._schema, self._refuses_others)

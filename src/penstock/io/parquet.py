@@ -29,6 +29,10 @@ __all__ = ["FromParquet"]
 # Writers end a page, and give up a dictionary, at about this size.
 _PAGE_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 13
+# What a column takes beside its pages: the buffer, and some room for levels and indices.
+_COLUMN_BYTES = 1 << 15
+#: Those that are reading a row group now.
+_READING: set[int] = set()
 # Decoding more at a time is no quicker.
 _MOST_ROWS = 1 << 14
 # What is decoded at a time where the budget has room for no more: some rows, but not much.
@@ -49,8 +53,9 @@ class FromParquet(Op):
         fill_null: A value in the place of nulls, in the columns that can hold it, or a dict of values by column.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
-    Memory: twice the pages that are open, of 1 MB or the size of a column in a row group if that is less, for each
-        column; and the rows decoded at a time: 16,384, or as many as the budget has room for.
+    Memory: for each column the page that is open, of 1 MB or the size of the column in a row group if that is less, as
+        much for a dictionary, and as much for compressed data; and the rows decoded at a time: 16,384, or as many as
+        the budget has room for.
     State: the number of the file, of the row group, and of the row in it, up to which the row group is decoded again.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq, penstock as ps
@@ -174,7 +179,13 @@ class _OpenParquet:
             if column.path_in_schema.split(".")[0] not in wanted and column.path_in_schema not in wanted:
                 continue
             nbytes = max(0, column.total_uncompressed_size)
-            pages += 2 * min(nbytes, _PAGE_BYTES) + _BUFFER_BYTES
+            page = min(nbytes, _PAGE_BYTES)
+            pages += page + _COLUMN_BYTES
+            if column.has_dictionary_page:
+                # That of strings has a pointer and a length for each.
+                pages += 3 * page if column.physical_type == "BYTE_ARRAY" else min(page, nbytes - page)
+            if column.compression != "UNCOMPRESSED":  # a page as it stands in the file
+                pages += min(max(0, column.total_compressed_size), _PAGE_BYTES)
             if sizes.get(column.path_in_schema) is None:
                 varying += nbytes
         num_rows = max(0, metadata.num_rows)
@@ -220,6 +231,7 @@ class _Rows:
         self._batches: Iterator[Any] | None = None
         self._decoded: Decoded | None = None
         self._offset = 0  # of the next row in what is decoded
+        self._allocated_before = 0
         self._to_drop = self._row  # rows of the group before the position
         try:
             self._open.check(table)
@@ -250,8 +262,7 @@ class _Rows:
 
     def _counted(self, decoded: Decoded, start: int, stop: int, room: Room) -> tuple[Block, int]:
         """Rows of sizes that only they themselves tell, as many as there is room for."""
-        share = self._context.share
-        most = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        most = self._context.transit.room_bytes
         while True:
             block = decoded.block(start, stop, np.empty, self._where)
             nbytes = block.nbytes
@@ -277,6 +288,7 @@ class _Rows:
                 self._end_group()
                 return None
             self._decoded_lease.settle(max(self._decoded_lease.nbytes, self._excess(batch)), single=True)
+            self._count_pages(batch)
             decoded = self._table.decode(batch)
         except (pa.ArrowException, OSError) as error:
             at = f"row group {self._group}, after row {self._before + self._row:,}"
@@ -288,6 +300,16 @@ class _Rows:
             self._decoded, self._offset = decoded, dropped
         return None
 
+    def _count_pages(self, batch: Any) -> None:
+        """Counts pages that turn out to be larger than writers make them: no footer tells how large they are."""
+        import pyarrow as pa
+
+        # Arrow has one account for the whole process: with several readers nobody knows whose the bytes are.
+        if len(_READING) == 1:
+            held = pa.total_allocated_bytes() - self._allocated_before - int(batch.nbytes)
+            if held > self._pages.nbytes:
+                self._pages.settle(held, single=True)
+
     def _excess(self, batch: Any) -> int:
         """What a batch takes beyond what was reserved for it as a luxury."""
         num_rows: int = batch.num_rows
@@ -297,6 +319,8 @@ class _Rows:
         return max(0, nbytes + objects - held)
 
     def _begin_group(self) -> None:
+        import pyarrow as pa
+
         group, share = self._open.group(self._group, self._table), self._context.share
         self._pages.settle(group.pages_bytes)
         self._decoded_lease.settle(group.few_rows * group.row_bytes)
@@ -305,6 +329,8 @@ class _Rows:
         if wanted > rows:
             self._luxury = share.try_acquire((wanted - rows) * group.row_bytes, ahead=True)
             rows = rows if self._luxury is None else wanted
+        _READING.add(id(self))
+        self._allocated_before = pa.total_allocated_bytes()
         self._batches = self._open.file.iter_batches(rows, row_groups=[self._group], columns=self._table.names)
 
     def _end_group(self) -> None:
@@ -321,6 +347,7 @@ class _Rows:
         self._offset = 0
 
     def _release(self) -> None:
+        _READING.discard(id(self))
         self._pages.release()
         self._decoded_lease.release()
         if self._luxury is not None:

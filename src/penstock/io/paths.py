@@ -115,13 +115,17 @@ def local_path(path: str) -> str:
 def _file_system(uri: str) -> tuple[Any, str]:
     """The pyarrow file system that a URI names, and the path in it."""
     parts = urlsplit(uri)
-    if (parts.scheme, parts.netloc) not in _FILE_SYSTEMS:
-        _FILE_SYSTEMS[parts.scheme, parts.netloc] = _new_file_system(uri)
-    return _FILE_SYSTEMS[parts.scheme, parts.netloc], unquote(parts.netloc + parts.path)
+    key = parts.scheme, parts.netloc, parts.query
+    if key not in _FILE_SYSTEMS:
+        _FILE_SYSTEMS[key] = _new_file_system(uri)
+    # In stores of buckets the bucket is the first part of a path; elsewhere what stands there is a machine.
+    in_bucket = parts.scheme in _BUCKETS
+    return _FILE_SYSTEMS[key], unquote(parts.netloc + parts.path if in_bucket else parts.path)
 
 
-#: File systems by scheme and host. Making one may look for a bucket's region, over the network.
-_FILE_SYSTEMS: dict[tuple[str, str], Any] = {}
+_BUCKETS = ("s3", "gs", "gcs", "abfs", "abfss")
+#: File systems by scheme, host and options. Making one may look for a bucket's region, over the network.
+_FILE_SYSTEMS: dict[tuple[str, str, str], Any] = {}
 
 
 def _new_file_system(uri: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +26,7 @@ from .file_window import SMALLEST_BYTES, FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import open_stream, stored_compression
 
-__all__ = ["ChunkedRows", "RowFormat", "arrow_types", "first_block", "of_chunks"]
+__all__ = ["ChunkedRows", "RowFormat", "arrow_types", "first_block", "of_chunks", "rows_that_parse"]
 
 #: What is read to find the types, at most.
 FIRST_BLOCK_BYTES = 1 << 20
@@ -102,9 +103,9 @@ class ChunkedRows:
         if isinstance(piece, FormatError):
             self._pass(1)
             return Block.of_rows([Failed(piece)], has_failures=True)
-        start, share = self._offset, self._context.share
+        start = self._offset
         stop = min(start + n, piece.num_rows)
-        most = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        most = self._context.transit.room_bytes
         while True:
             block = piece.block(start, stop, np.empty, self._where)
             if stop - start == 1 or block.nbytes <= most:
@@ -216,10 +217,29 @@ def first_block(path: str) -> bytearray:
             if not count:
                 break
             size += count
+    except FormatError:
+        if not size:  # else what is there tells the types, and the error comes in its place
+            raise
     finally:
         stream.close()
     del block[size:]
     return block
+
+
+def rows_that_parse(text: bytes, split: Callable[[bytes], list[bytes]], parse: Callable[[bytes], Any]) -> bytes:
+    """A block without the rows that cannot be parsed: they say nothing of types, and are errors when they are read."""
+    import pyarrow as pa
+
+    try:
+        parse(text)
+        return text
+    except (pa.ArrowException, UnicodeDecodeError):
+        rows = split(text)
+    if len(rows) < 2:
+        return b""
+    half = len(rows) // 2
+    parts = b"".join(rows[:half]), b"".join(rows[half:])
+    return b"".join(rows_that_parse(part, split, parse) for part in parts)
 
 
 def arrow_types(schema: Any, dtypes: Any, text: Any) -> Any:

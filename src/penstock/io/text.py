@@ -75,6 +75,14 @@ class TextLines(Op):
         return f"TextLineDataset({shown_paths(self._paths)}{compression})"
 
 
+def _fitting(lines: list[bytes], room: Room) -> tuple[list[bytes], int]:
+    """The lines that there is room for, and how many bytes they have with their ends."""
+    for i, line in enumerate(lines, 1):
+        if not room.add(leaf_bytes(line)):
+            del lines[i:]
+    return lines, sum(map(len, lines)) + len(lines)
+
+
 class _Lines:
     """The lines of one file from a position on: an offset, or a number of lines where it is compressed."""
 
@@ -83,6 +91,7 @@ class _Lines:
     ) -> None:
         offset = 0 if compression else position
         self._window = FileWindow(open_stream(path, compression, offset), context.share, buffer_size, offset)
+        self._context = context
         self._by_number = compression is not None
         self._number = 0
         self._each_bytes = _LINE_BYTES
@@ -101,19 +110,19 @@ class _Lines:
         if cut < 0:
             cut = window.stop
         with memoryview(window.data) as view:
-            found = bytes(view[start:cut]).split(b"\n", n)
-        if len(found) > n:  # the last is the rest
-            del found[n:]
-        last_ends = start + sum(map(len, found)) + len(found) - 1 < window.stop
-        rows: list[Any] = []
-        taken = 0
-        for i, line in enumerate(found):
-            taken += len(line) + 1
-            if line.endswith(b"\r") and (last_ends or i + 1 < len(found)):
-                line = line[:-1]
-            rows.append(line)
-            if not room.add(leaf_bytes(line)):
-                break
+            text = bytes(view[start:cut])
+        rows = text.split(b"\n", n)
+        if len(rows) > n:  # the last is the rest
+            del rows[n:]
+        taken = sum(map(len, rows)) + len(rows)
+        nbytes = taken + len(rows) * leaf_bytes(b"")
+        if nbytes <= self._context.transit.room_bytes:
+            room.add(nbytes, len(rows))
+        else:
+            rows, taken = _fitting(rows, room)
+        if b"\r" in text:
+            last = len(rows) - (start + taken > window.stop)  # the last one may have no end
+            rows[:last] = [line.removesuffix(b"\r") for line in rows[:last]]
         window.drop(min(taken, len(window)))
         self._number += len(rows)
         self._each_bytes = max(16, -(-taken * 9 // (8 * len(rows))))

@@ -54,6 +54,12 @@ class Transit:
             self._reserved = each
         return n if n * each <= self._room else max(1, self._room // each)
 
+    @property
+    def room_bytes(self) -> int:
+        """What may be made now, all together; less only where one alone is larger."""
+        share = self._share
+        return 0 if share.frugal else max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+
     def expect(self, each_bytes: int) -> None:
         """Says about how large elements are, where that is not known exactly and none was made yet."""
         if self._each is None:

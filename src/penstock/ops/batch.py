@@ -157,7 +157,7 @@ class _BatchCursor(CollatingCursor):
         example = block[:1].rows()[0]  # of columns many rows would take long to make
         first = spec_of(example)
         stack = Stack.for_results_like(example, self._size, self._context.arena.empty)
-        del example  # it would keep the block's slot from the next one
+        del example  # a view, which would keep the block's slot from being used again
         if stack is None:
             return self._gather_more([block])
         count = 0

@@ -188,6 +188,11 @@ class Run:
         """What each stage did so far: elements, bytes, busy and waiting seconds, and what was chosen for it."""
         return {"epoch": self.epoch, **self._stages.stats()}
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether progress bars may show."""
+        return self._settings.progress
+
     def measured(self) -> tuple[Measured, ...]:
         """What each stage gave and held so far, sources first."""
         return self._stages.measured()

@@ -18,9 +18,25 @@ __all__ = ["save"]
 
 
 def save(
-    run: Run, spec: Spec, path: Any, compression: Any, shard_func: Callable[..., Any] | None, checkpoint_args: Any
+    run: Run,
+    spec: Spec,
+    path: Any,
+    compression: str | None = None,
+    shard_func: Callable[..., Any] | None = None,
+    checkpoint_args: Any = None,
 ) -> None:
-    """Writes what a run delivers; the first error ends it, and leaves what was there before as it was."""
+    """Writes all elements to a directory, for `load`; in the place of what was saved there before.
+
+    The directory holds plain Arrow files, and changes as a whole when the last element was written: an error, or a
+    crash, leaves it as it was.
+
+    Args:
+        path: The directory, which is made if it is not there.
+        compression: "GZIP" for small files (zstd), "SNAPPY" for files that are quick to read (lz4), None or "AUTO"
+            for files whose elements need not be unpacked at all.
+        shard_func: Gets an element and returns the number of the file that it goes to. None: one file.
+        checkpoint_args: Must be None.
+    """
     path = check_path(path)
     codec = codec_of(compression)
     if shard_func is not None and not callable(shard_func):

@@ -162,3 +162,37 @@ def test_a_file_far_larger_than_the_budget(tmp_path: Path) -> None:
         assert run.ledger.peak_bytes <= 6_000_000
     assert most <= 6_000_000
     assert total == pytest.approx(numbers[0].sum())
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_what_arrow_holds_was_reserved(tmp_path: Path, compression: str, dictionary: bool) -> None:
+    random, count = np.random.default_rng(0), 100_000
+    table = pa.table(
+        {"f": random.random(count), "few": random.integers(0, 50, count), "s": [f"text {i}" for i in range(count)]}
+    )
+    pq.write_table(table, tmp_path / "t.parquet", count, compression=compression, use_dictionary=dictionary)
+    del table
+    pool = pa.default_memory_pool()
+    before, most = pool.bytes_allocated(), 0
+    with ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(256).run(memory="32MB") as run:
+        for _ in run:
+            most = max(most, pool.bytes_allocated() - before)
+        assert most <= run.ledger.peak_bytes
+
+
+def test_pages_of_another_size_are_counted_when_they_are_met(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).random(1_000_000)
+    options: Any = {
+        "compression": "zstd",
+        "use_dictionary": False,
+        "data_page_size": 8 << 20,
+        "max_rows_per_page": 1_000_000,
+    }
+    pq.write_table(pa.table({"x": numbers}), tmp_path / "t.parquet", 1_000_000, **options)
+    dataset = ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(256)
+    with dataset.run(memory="32MB") as run:
+        assert sum(len(batch["x"]) for batch in run) == 1_000_000
+        assert run.ledger.peak_bytes > 8_000_000
+    with pytest.raises(ps.errors.ElementTooLarge, match="use memory="):
+        list(dataset.run(memory="6MB"))

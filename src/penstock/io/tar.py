@@ -1,0 +1,292 @@
+"""Tar archives in the layout of WebDataset: files of one sample follow each other, with one name but for the ending.
+
+Headers are read here, and not by `tarfile`, so that a size is never more than a number until its bytes have come: each
+piece of a file is on the ledger before it is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tarfile
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from ..block import Block
+from ..cursor import Cursor, State
+from ..element import Failed, leaf_bytes, nbytes_of, string
+from ..errors import BadType, FormatError
+from ..plan.footprint import Footprint, Sizes
+from ..plan.op import Context, Op, Room, argument
+from ..spec import UNSEEN, Spec, TensorSpec
+from .file_window import FileWindow, of_stream
+from .inflate import InflatedStream
+from .paths import expand_paths, open_stream, shown_paths, stored_compression
+from .reading import FilesCursor, check_on_error
+
+__all__ = ["FromTar"]
+
+_KEY = "__key__"
+# `folder/sample.seg.png` is the file `seg.png` of the sample `folder/sample`; what has no ending is of no sample.
+_NAME = re.compile(r"((?:.*/|)[^./][^/.]*)\.([^/]+)", re.DOTALL)
+_BLOCK = 512
+_LONG_NAME, _PAX = tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE
+# No name is longer, and no list of attributes.
+_MOST_EXTRA_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromTar(Op):
+    """The samples of tar archives as dicts of byte strings.
+
+    Files that follow each other and whose names are equal up to the first dot are one sample:
+    `{"__key__": b"folder/name", "jpg": b"…", "cls": b"…"}`. Names are lower case behind the dot. Folders, links and
+    files without an ending are passed over. A damaged archive is an error in its place, and the next one follows.
+
+    Args:
+        paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` or `.tgz` are inflated.
+        columns: The endings to read, which each sample must have; all others are passed over. None: what there is.
+        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
+
+    Memory: the buffer, the sample being read, twice its largest file, and the samples asked for.
+    State: the number of the archive and an offset in it; a compressed one is inflated again up to there.
+
+    >>> import io, tarfile, tempfile, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with tarfile.open(folder + "/a.tar", "w") as archive:
+    ...         for name, data in (("1.txt", b"one"), ("1.cls", b"0"), ("2.txt", b"two"), ("2.cls", b"1")):
+    ...             info = tarfile.TarInfo(name)
+    ...             info.size = len(data)
+    ...             archive.addfile(info, io.BytesIO(data))
+    ...     list(ps.Dataset.from_tar(folder + "/a.tar"))
+    [{'__key__': b'1', 'txt': b'one', 'cls': b'0'}, {'__key__': b'2', 'txt': b'two', 'cls': b'1'}]
+    """
+
+    tuning: ClassVar[tuple[str, ...]] = ("buffer_size",)
+
+    paths: Any
+    columns: Sequence[str] | None = None
+    buffer_size: int | None = dataclasses.field(default=None, kw_only=True)
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
+    _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_on_error(self.on_error)
+        fields = self.__dict__
+        if self.buffer_size is not None:
+            fields["buffer_size"] = argument("buffer_size", self.buffer_size, at_least=0)
+        if self.columns is not None:
+            if isinstance(self.columns, str) or not all(isinstance(name, str) for name in self.columns):
+                raise BadType(f"columns: expected a list of endings, got {self.columns!r:.60}")
+            fields["columns"] = tuple(name.lower() for name in self.columns)
+        fields["_paths"] = tuple(expand_paths(self.paths, "paths"))
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        if self.columns is None:
+            return Spec(UNSEEN)
+        return Spec({name: TensorSpec((), string) for name in (_KEY, *self.columns)})
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        inflated = any(map(stored_compression, self._paths))
+        return of_stream(sizes, self.buffer_size, InflatedStream.held_bytes if inflated else 0)
+
+    def open(self, context: Context) -> Cursor:
+        def open_samples(path: str, position: State) -> _Samples:
+            return _Samples(path, context, self.columns, self.buffer_size, position or 0)
+
+        return FilesCursor(context, self._paths, open_samples, self.on_error)
+
+    def describe(self) -> str:
+        columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
+        return f"from_tar({shown_paths(self._paths)}{columns})"
+
+
+class _Member(NamedTuple):
+    """A file in the archive: where its headers begin, its sample, its ending, and its size."""
+
+    offset: int
+    key: str
+    ending: str
+    size: int
+
+
+class _Samples:
+    """The samples of one archive from an offset on."""
+
+    def __init__(
+        self, path: str, context: Context, columns: Sequence[str] | None, buffer_size: int | None, offset: int
+    ) -> None:
+        self._path = path
+        self._columns = columns
+        compression = stored_compression(path)
+        begin = 0 if compression else offset
+        self._window = FileWindow(open_stream(path, compression, begin), context.share, buffer_size, begin)
+        self._lease = context.share.acquire(0)  # of the sample being read
+        self._ahead: _Member | None = None  # the first of the next sample, of which the header was read
+        self._ended = False
+        self._broken: tuple[FormatError, int] | None = None  # why nothing more can be read, and the sample where
+        try:
+            self._pass_over(offset - begin, "the saved position")
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, n: int, room: Room) -> Block | None:
+        rows: list[Any] = []
+        try:
+            while len(rows) < n and (row := self._sample()) is not None:
+                rows.append(row)
+                more = room.add(nbytes_of(row))
+                self._lease.release()
+                if not more:
+                    break
+        except FormatError:
+            if not rows:
+                raise
+        return Block.of_rows(rows) if rows else None
+
+    def skip(self, n: int) -> int:
+        skipped = 0
+        try:
+            while skipped < n and self._sample() is not None:
+                self._lease.release()
+                skipped += 1
+        except FormatError:
+            if not skipped:
+                raise
+        return skipped
+
+    def _sample(self) -> Any:
+        """The next sample, or a failure in its place; None at the end."""
+        if self._broken is not None:
+            raise self._broken[0]
+        start = self.position()
+        try:
+            return self._collected()
+        except FormatError as error:
+            self._broken = error, start
+            raise
+
+    def _collected(self) -> Any:
+        first = self._ahead or self._member()
+        self._ahead = None
+        if first is None:
+            return None
+        sample: dict[str, Any] = {_KEY: first.key.encode(errors="surrogateescape")}
+        twice = ""
+        member: _Member | None = first
+        while member is not None and member.key == first.key:
+            if self._columns is None or member.ending in self._columns:
+                twice = twice or (member.ending if member.ending in sample else "")
+                sample[member.ending] = self._payload(member)
+            else:
+                self._pass_over(member.size, member.key)
+            self._pass_over(-member.size % _BLOCK, member.key)
+            member = self._member()
+        self._ahead = member
+        if twice:
+            return Failed(FormatError(f"{self._path}, sample {first.key}: expected one file {twice}, got two"))
+        if self._columns is None:
+            return sample
+        missing = [name for name in self._columns if name not in sample]
+        if missing:
+            got = ", ".join(name for name in sample if name != _KEY) or "none of the others"
+            return Failed(
+                FormatError(f"{self._path}, sample {first.key}: expected a file {missing[0]}, got {got:.200}")
+            )
+        return {name: sample[name] for name in (_KEY, *self._columns)}
+
+    def _payload(self, member: _Member) -> bytes:
+        """The bytes of a file. They come in pieces, and are joined at the end."""
+        window, pieces, left = self._window, [], member.size
+        held = self._lease.nbytes
+        while left:
+            if not len(window) and not window.more():
+                raise self._cut(f"{member.size:,} bytes of {member.key}.{member.ending}", member.size - left)
+            count = min(left, len(window))
+            self._lease.settle(self._lease.nbytes + 2 * count, single=True)
+            pieces.append(window.take(count))
+            left -= count
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._lease.settle(held + leaf_bytes(data), single=True)
+        return data
+
+    def _member(self) -> _Member | None:
+        """The next file that is part of a sample; None at the end."""
+        if self._ended:
+            return None
+        window, long_name, offset = self._window, None, self._window.offset
+        while (info := self._header()) is not None:
+            if info.type in (_LONG_NAME, _PAX):
+                extra = self._extra(info)
+                name = extra.rstrip(b"\0") if info.type == _LONG_NAME else _pax_path(extra)
+                long_name = long_name if name is None else name.decode(errors="surrogateescape")
+                continue
+            match = _NAME.fullmatch(long_name or info.name) if info.isreg() else None
+            if match is not None:
+                return _Member(offset, match[1], match[2].lower(), info.size)
+            self._pass_over(info.size + -info.size % _BLOCK, info.name)
+            long_name, offset = None, window.offset
+        self._ended = True
+        return None
+
+    def _header(self) -> tarfile.TarInfo | None:
+        window = self._window
+        offset = window.offset
+        if not window.need(_BLOCK):
+            if len(window):
+                raise self._cut("a header of 512 bytes", len(window))
+            return None
+        block = window.take(_BLOCK)
+        if not block.strip(b"\0"):
+            return None
+        try:
+            info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        except tarfile.HeaderError as error:
+            raise FormatError(f"{self._path}: expected a tar header at byte {offset:,}, got: {error}") from None
+        if info.size < 0:
+            raise FormatError(f"{self._path}: expected a size at byte {offset:,}, got {info.size:,}")
+        return info
+
+    def _extra(self, info: tarfile.TarInfo) -> bytes:
+        if info.size > _MOST_EXTRA_BYTES:
+            at = self._window.offset
+            raise FormatError(f"{self._path}: expected a name or attributes at byte {at:,}, got {info.size:,} bytes")
+        padded = info.size + -info.size % _BLOCK
+        if not self._window.need(padded):
+            raise self._cut(f"{padded:,} bytes of a name or attributes", len(self._window))
+        return self._window.take(padded)[: info.size]
+
+    def _pass_over(self, nbytes: int, what: str) -> None:
+        if (passed := self._window.pass_over(nbytes)) < nbytes:
+            raise self._cut(f"{nbytes:,} bytes of {what}", passed)
+
+    def _cut(self, expected: str, got: int) -> FormatError:
+        return FormatError(f"{self._path}: expected {expected}, got {got:,}: the archive ends at byte {self._end:,}")
+
+    @property
+    def _end(self) -> int:
+        return self._window.offset + len(self._window)
+
+    def position(self) -> State:
+        if self._broken is not None:
+            return self._broken[1]
+        return self._window.offset if self._ahead is None else self._ahead.offset
+
+    def close(self) -> None:
+        self._window.close()
+        self._lease.release()
+
+
+def _pax_path(attributes: bytes) -> bytes | None:
+    """The name among a file's attributes: lines of `length key=value`."""
+    at = 0
+    while at < len(attributes):
+        length, _, rest = attributes[at:].partition(b" ")
+        if not length.isdigit() or not int(length):
+            return None
+        if rest.startswith(b"path="):
+            return attributes[at : at + int(length)].partition(b"=")[2].removesuffix(b"\n")
+        at += int(length)
+    return None

@@ -1,0 +1,123 @@
+"""Tar archives: samples, long names, positions, budgets, hostile headers."""
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.testing import check_op
+from tests.unit.io.files import at_the_minimum, failed_by_file
+
+FILES = [(f"set/{i:03}.{end}", data) for i in range(9) for end, data in (("TXT", b"x" * i * 300), ("cls", b"%d" % i))]
+SAMPLES = [{"__key__": b"set/%03d" % i, "txt": b"x" * i * 300, "cls": b"%d" % i} for i in range(9)]
+
+
+def archive(files: list[tuple[str, bytes]], **options: Any) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", **options) as tar:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.tar").write_bytes(archive(FILES))
+    (tmp_path / "b.tar.gz").write_bytes(gzip.compress(archive(FILES)))
+    return tmp_path
+
+
+def test_samples(folder: Path) -> None:
+    assert list(ps.Dataset.from_tar([folder / "a.tar", folder / "b.tar.gz"])) == SAMPLES * 2
+    chosen = ps.Dataset.from_tar(folder / "a.tar", columns=["cls"])
+    assert [sample["cls"] for sample in chosen] == [b"%d" % i for i in range(9)]
+    assert chosen.element_spec == {"__key__": ps.TensorSpec((), ps.string), "cls": ps.TensorSpec((), ps.string)}
+    (batch,) = chosen.batch(9)
+    assert batch["cls"].tolist() == [b"%d" % i for i in range(9)]
+
+
+def test_the_laws(folder: Path) -> None:
+    check_op(ps.Dataset.from_tar([folder / "a.tar", folder / "no.tar", folder / "b.tar.gz"]))
+    check_op(ps.Dataset.from_tar(folder / "a.tar", columns=["txt"]).skip(3).shuffle(3, seed=1))
+
+
+@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+def test_names(tmp_path: Path, kind: int) -> None:
+    name = ("long/" * 25 + "n" * 60) if kind != tarfile.USTAR_FORMAT else "short"
+    unicode = "é" if kind != tarfile.USTAR_FORMAT else "e"
+    files = [(f"{name}.a.b", b"1"), ("none", b"-"), (".hidden", b"-"), (f"{name}.c", b"2"), (f"x.y/{unicode}.z", b"3")]
+    data = archive(files, format=kind)
+    (tmp_path / "a.tar").write_bytes(data)
+    expected = [{"__key__": name.encode(), "a.b": b"1", "c": b"2"}, {"__key__": f"x.y/{unicode}".encode(), "z": b"3"}]
+    assert list(ps.Dataset.from_tar(tmp_path / "a.tar")) == expected
+    check_op(ps.Dataset.from_tar(tmp_path / "a.tar"))
+
+
+def test_folders_and_links_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "d.x").mkdir()
+    (tmp_path / "d.x" / "1.a").write_bytes(b"1")
+    (tmp_path / "d.x" / "2.a").symlink_to("1.a")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(tmp_path / "d.x", "d.x")
+    assert list(ps.Dataset.from_tar(tmp_path / "a.tar")) == [{"__key__": b"d.x/1", "a": b"1"}]
+
+
+def test_bad_archives_are_errors_in_their_place(folder: Path) -> None:
+    data = archive(FILES)
+    (folder / "cut.tar").write_bytes(data[:2500])
+    (folder / "text.tar").write_bytes(b"hello " * 200)
+    (folder / "empty.tar").write_bytes(b"")
+    huge = bytearray(data)
+    info = tarfile.TarInfo("0.bin")
+    info.size = 2**62
+    huge[:512] = info.tobuf(tarfile.GNU_FORMAT)[:512]
+    (folder / "huge.tar").write_bytes(huge)
+    names = ["cut.tar", "text.tar", "empty.tar", "huge.tar", "a.tar"]
+    run = ps.Dataset.from_tar([folder / name for name in names], on_error="skip").run(memory="1MB")
+    found = list(run)
+    assert found[-9:] == SAMPLES
+    assert found[0] == SAMPLES[0]
+    assert failed_by_file(run) == {str(folder / name): 1 for name in ("cut.tar", "text.tar", "huge.tar")}
+    check_op(ps.Dataset.from_tar([folder / name for name in names]))
+    with pytest.raises(ps.errors.FormatError, match=r"text.tar: expected a tar header at byte 0, got"):
+        list(ps.Dataset.from_tar(folder / "text.tar"))
+    with pytest.raises(ps.errors.FormatError, match=r"expected 4,611,686,018,427,387,904 bytes of 0.bin, got"):
+        list(ps.Dataset.from_tar(folder / "huge.tar"))
+
+
+def test_samples_that_do_not_fit_are_errors_in_their_place(tmp_path: Path) -> None:
+    files = [
+        ("1.a", b"1"),
+        ("1.b", b"2"),
+        ("2.a", b"3"),
+        ("3.a", b"4"),
+        ("3.A", b"5"),
+        ("3.b", b"6"),
+        ("4.a", b"7"),
+        ("4.b", b"8"),
+    ]
+    (tmp_path / "a.tar").write_bytes(archive(files))
+    run = ps.Dataset.from_tar(tmp_path / "a.tar", columns=["a", "b"]).ignore_errors().run()
+    assert [sample["__key__"] for sample in run] == [b"1", b"4"]
+    assert failed_by_file(run) == {str(tmp_path / "a.tar"): 2}
+    with pytest.raises(ps.errors.FormatError, match=r"sample 2: expected a file b, got a"):
+        list(ps.Dataset.from_tar(tmp_path / "a.tar", columns=["a", "b"]))
+
+
+def test_the_minimum_is_enough(folder: Path) -> None:
+    (folder / "large.tar").write_bytes(archive([(f"{i}.bin", b"x" * 30_000) for i in range(9)]))
+    for name in ("a.tar", "b.tar.gz", "large.tar"):
+        assert len(at_the_minimum(ps.Dataset.from_tar(folder / name))) == 9
+
+
+def test_an_archive_far_larger_than_the_budget(tmp_path: Path) -> None:
+    (tmp_path / "large.tar").write_bytes(archive([(f"{i}.bin", bytes(100_000)) for i in range(200)]))
+    with ps.Dataset.from_tar(tmp_path / "large.tar").run(memory="1MB") as run:
+        assert sum(1 for _ in run) == 200
+        assert run.ledger.peak_bytes <= 1_000_000

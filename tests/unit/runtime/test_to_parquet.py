@@ -1,0 +1,81 @@
+"""to_parquet: what is written is read again, by penstock, pyarrow and Polars; a crash leaves nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from tests.unit.io.test_parquet import TABLE, plain
+
+D = ps.Dataset
+
+
+def test_rows_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    columns = ["x", "s", "v", "l", "b", "st", "c"]
+    dataset = D.from_arrow(TABLE, columns=columns)
+    dataset.to_parquet(path, row_group_size=8)
+    assert pq.ParquetFile(path).metadata.num_row_groups == 4
+    again = D.from_parquet(path)
+    assert [plain(row) for row in again] == [plain(row) for row in dataset]
+    assert again.element_spec == dataset.element_spec
+    assert pl.read_parquet(path)["x"].to_list() == list(range(30))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int64", "float16", "float32", "float64", "datetime64[us]"]
+)
+def test_dtypes_come_back(tmp_path: Path, dtype: str) -> None:
+    array = np.arange(12).reshape(4, 3).astype(dtype)
+    D.from_tensor_slices((array, array[:, 0])).to_parquet(tmp_path / "t.parquet", compression="zstd")
+    (batch,) = D.from_parquet(tmp_path / "t.parquet").batch(4)
+    assert list(batch) == ["f0", "f1"]
+    assert batch["f0"].dtype == array.dtype
+    assert np.array_equal(batch["f0"], array)
+
+
+def test_what_only_a_run_can_tell(tmp_path: Path) -> None:
+    D.range(5).map(lambda i: {"i": i, "l": np.arange(i)}).to_parquet(tmp_path / "t.parquet")
+    found = [plain(row) for row in D.from_parquet(tmp_path / "t.parquet")]
+    assert found == [{"i": i, "l": list(range(i))} for i in range(5)]
+    D.from_tensor_slices(np.array([b"a", b"bc"])).to_parquet(tmp_path / "s.parquet")
+    assert list(D.from_parquet(tmp_path / "s.parquet")) == [{"value": b"a"}, {"value": b"bc"}]
+    D.range(0).to_parquet(tmp_path / "none.parquet")
+    assert list(D.from_parquet(tmp_path / "none.parquet")) == []
+
+
+def failing(x: Any) -> Any:
+    if x == 7:
+        raise ZeroDivisionError
+    return x
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    D.range(3).to_parquet(path)
+    for bad, error in (
+        (D.range(10).map(failing), ZeroDivisionError),
+        (D.range(10).map(lambda x: x if x < 5 else np.float64(x)), ps.errors.SpecMismatch),
+        (D.range(10).repeat(), ValueError),
+        (D.range(10).window(2), TypeError),
+    ):
+        with pytest.raises(error):
+            bad.to_parquet(path)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["t.parquet"]
+        assert len(D.from_parquet(path)) == 3
+    with pytest.raises(ValueError, match="compression: expected one of"):
+        D.range(3).to_parquet(path, compression="no")
+
+
+def test_the_budget_holds(tmp_path: Path) -> None:
+    rows = D.range(400).map(lambda i: np.full(2_500, float(i))).with_options(ps.Options(memory="1MB"))
+    rows.to_parquet(tmp_path / "t.parquet")
+    assert pq.ParquetFile(tmp_path / "t.parquet").metadata.num_row_groups > 100
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert table.num_rows == 400
+    assert table.schema.field("value").type in (pa.large_list(pa.float64()), pa.list_(pa.float64()))
