@@ -15,7 +15,7 @@ import ctypes
 import os
 import threading
 
-__all__ = ["return_freed_arrays"]
+__all__ = ["return_freed_arrays", "trim_heap"]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of malloc.h
 _LEAST_BYTES = 128 << 10
@@ -48,3 +48,11 @@ def return_freed_arrays(budget_bytes: int) -> None:
         if budget_bytes < _SMALL_BUDGET_BYTES and "MALLOC_ARENA_MAX" not in os.environ:
             mallopt(_M_ARENA_MAX, 1)
         _threshold_bytes = wanted
+
+
+def trim_heap() -> None:
+    """Has malloc give back the pages between arrays that were freed: those below the threshold come from the heap."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError):  # no glibc
+        return

@@ -8,9 +8,11 @@ element, caches and shuffle buffers stop growing in memory, and what is held wit
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
+from .allocator import trim_heap
 from .limits import CGROUPS, Group, memory_groups
 
 __all__ = ["Pressure", "page_cache_bytes", "resident_bytes"]
@@ -20,6 +22,8 @@ _PERIOD_S = 0.25
 _FULL = 0.9
 # Percent of time in which some task waited for memory, over the last ten seconds.
 _STALLED = 10.0
+# How much more than the ledger has the process may have grown by before the heap is looked through.
+_SPARE_BYTES = 8 << 20
 
 
 def resident_bytes(proc: str = "/proc/self") -> int:
@@ -57,10 +61,19 @@ class Pressure:
     Args:
         budget_bytes: The run's budget: a process that grew by twice as much, in a container or on a machine that has
             not as much left, is under pressure too.
+        held_bytes: What the run has on its ledger: where the process has grown by much more, malloc is told to give
+            back what it holds without need.
     """
 
-    def __init__(self, budget_bytes: int, cgroup_root: str = CGROUPS, proc: str = "/proc") -> None:
+    def __init__(
+        self,
+        budget_bytes: int,
+        held_bytes: Callable[[], int] = lambda: 0,
+        cgroup_root: str = CGROUPS,
+        proc: str = "/proc",
+    ) -> None:
         self._budget_bytes = budget_bytes
+        self._held_bytes = held_bytes
         self._proc = Path(proc)
         self._groups = memory_groups(cgroup_root)
         self._next_look = 0.0
@@ -87,6 +100,8 @@ class Pressure:
         now = monotonic()
         if now >= self._next_look:
             self._next_look = now + _PERIOD_S
+            if self.growth_bytes > self._held_bytes() + _SPARE_BYTES:
+                trim_heap()
             reason = self._look()
             self.num_times += bool(reason and not self.reason)
             self.reason = reason

@@ -51,7 +51,7 @@ class Stages:
         self.optimize = settings.optimize
         self.shows_progress = settings.progress
         self.make_dataset = make_dataset
-        self.pressure = Pressure(ledger.budget_bytes)
+        self.pressure = Pressure(ledger.budget_bytes, lambda: ledger.charged_bytes)
         self.pressure.begin()
         self.meters: dict[int, Meter] = {}
         self.shares: dict[int, Share] = {}

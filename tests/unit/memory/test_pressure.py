@@ -32,7 +32,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def look(root: Path, budget_bytes: int = GB) -> Pressure:
-    pressure = Pressure(budget_bytes, str(root / "cgroup"), str(root / "proc"))
+    pressure = Pressure(budget_bytes, cgroup_root=str(root / "cgroup"), proc=str(root / "proc"))
     pressure.begin()
     return pressure
 
@@ -96,5 +96,23 @@ def test_it_looks_seldom(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_system_that_says_nothing_is_not_short(watched: Path) -> None:
-    pressure = Pressure(GB, str(watched / "none"), str(watched / "none"))
+    pressure = Pressure(GB, cgroup_root=str(watched / "none"), proc=str(watched / "none"))
     assert not pressure.is_on()
+
+
+def test_a_heap_that_holds_much_more_than_the_ledger_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed: list[int] = []
+    monkeypatch.setattr("penstock.memory.pressure.trim_heap", lambda: trimmed.append(1))
+    monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: clock[0])
+    grown, held, clock = [0], [0], [0.0]
+    monkeypatch.setattr("penstock.memory.pressure.resident_bytes", lambda proc: grown[0])
+    pressure = Pressure(GB, lambda: held[0])
+    pressure.begin()
+    for now, grown_bytes, held_bytes, times in [
+        (1, 40 << 20, 39 << 20, 0),
+        (2, 60 << 20, 39 << 20, 1),
+        (2.1, 70 << 20, 0, 1),
+    ]:
+        clock[0], grown[0], held[0] = now, grown_bytes, held_bytes
+        pressure.is_on()
+        assert len(trimmed) == times

@@ -436,5 +436,5 @@ class _InFlight:
     def add(self, nbytes: int, count: int = 1) -> bool:
         self._made += nbytes
         if self._made > self._lease.nbytes:
-            self._lease.settle(self._made)
+            self._lease.settle(self._made, single=count == 1)
         return True
