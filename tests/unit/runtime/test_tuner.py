@@ -55,7 +55,7 @@ def test_cheap_calls_stay_inline() -> None:
 
 def test_one_expensive_call_is_enough_to_know() -> None:
     tuner, meter = tuned()
-    tuner.called_inline(1, 6 * MS)
+    tuner.called_inline(1, 120 * MS)
     assert not tuner.inline
     assert tuner.level == START
     assert meter.chosen == {"num_parallel_calls": START}
@@ -86,7 +86,7 @@ def climb(tuner: ParallelismTuner, clock: Clock, rate: Any, windows: int, starve
 def test_threads_are_added_while_they_help(clock: Clock) -> None:
     """A function that only waits: twice the threads, twice the rate, up to the most there may be."""
     tuner, meter = tuned()
-    tuner.called_inline(1, 6 * MS)
+    tuner.called_inline(1, 120 * MS)
     levels = climb(tuner, clock, lambda level: 10 * level, 12)
     assert levels == sorted(levels)
     assert levels[-1] == levels[-2] >= 32
@@ -95,7 +95,7 @@ def test_threads_are_added_while_they_help(clock: Clock) -> None:
 
 def test_the_last_step_that_did_not_help_is_taken_back(clock: Clock) -> None:
     tuner, meter = tuned()
-    tuner.called_inline(1, 6 * MS)
+    tuner.called_inline(1, 120 * MS)
     limit = START * 2
     levels = climb(tuner, clock, lambda level: 10 * min(level, limit), 8)
     assert max(levels) == limit * 2
@@ -105,11 +105,29 @@ def test_the_last_step_that_did_not_help_is_taken_back(clock: Clock) -> None:
 
 def test_nothing_is_added_for_a_consumer_who_does_not_wait(clock: Clock) -> None:
     tuner, _ = tuned()
-    tuner.called_inline(1, 6 * MS)
+    tuner.called_inline(1, 120 * MS)
     assert climb(tuner, clock, lambda level: 10 * level, 10, starved=False) == [START] * 10
 
 
 def test_no_conclusion_is_drawn_from_few_elements(clock: Clock) -> None:
     tuner, _ = tuned()
-    tuner.called_inline(1, 6 * MS)
+    tuner.called_inline(1, 120 * MS)
     assert climb(tuner, clock, lambda level: 1, 6) == [START] * 6
+
+
+def test_one_call_that_was_interrupted_is_not_taken_for_an_expensive_one() -> None:
+    tuner, meter = tuned()
+    tuner.called_inline(1, 8 * MS)
+    for _ in range(15):
+        tuner.called_inline(1, 5_000)
+    assert tuner.inline
+    assert meter.chosen["num_parallel_calls"] == "inline"
+
+
+def test_three_calls_that_take_long_are_enough() -> None:
+    tuner, _ = tuned()
+    for _ in range(2):
+        tuner.called_inline(1, 6 * MS)
+        assert tuner.inline
+    tuner.called_inline(1, 6 * MS)
+    assert not tuner.inline

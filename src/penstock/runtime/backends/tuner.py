@@ -19,6 +19,9 @@ __all__ = ["ParallelismTuner"]
 _CHEAP_NS = 20_000
 _TRIAL_NS = 5_000_000
 _TRIAL_CALLS = 16
+# One call may have taken long because somebody else had the processor; if it took as long as this, it did itself.
+_LONG_NS = 100_000_000
+_FEWEST_CALLS = 3
 _WINDOW_NS = 100_000_000
 _WINDOW_ELEMENTS = 8
 _WORTHWHILE = 1.1
@@ -34,6 +37,7 @@ class ParallelismTuner:
         self.inline = self._tuned
         self.level = 1 if self._tuned else num_parallel_calls
         self._trial_calls = self._trial_ns = 0
+        self._trial_each_ns: list[int] = []
         self._climbing = self._tuned
         self._best_rate = 0.0
         self._window_start = 0
@@ -51,14 +55,19 @@ class ParallelismTuner:
             return
         self._trial_calls += num_elements
         self._trial_ns += elapsed_ns
-        if self._trial_calls < _TRIAL_CALLS and self._trial_ns < _TRIAL_NS:
+        self._trial_each_ns.append(elapsed_ns // num_elements)
+        if self._trial_calls < _TRIAL_CALLS and not self._took_long():
             return
-        if self._trial_ns // self._trial_calls < _CHEAP_NS:
+        if sorted(self._trial_each_ns)[len(self._trial_each_ns) // 2] < _CHEAP_NS:
             self._settled_inline = True
         else:
             self.inline = False
             self.level = max(2, os.cpu_count() or 1)
         self._note()
+
+    def _took_long(self) -> bool:
+        few = len(self._trial_each_ns) < _FEWEST_CALLS
+        return self._trial_ns >= (_LONG_NS if few else _TRIAL_NS)
 
     def asked(self, starved: bool) -> None:
         """Hears that the consumer came, and whether it has to wait."""
