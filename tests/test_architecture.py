@@ -322,3 +322,10 @@ def test_every_method_takes_a_name() -> None:
         ps.Dataset.range(4, name="numbers").map(lambda x: x, name="same").take(3, name="first").batch(2, name="pairs")
     )
     assert [batch.tolist() for batch in dataset] == [[0, 1], [2]]
+
+
+def test_dir_shows_public_names_only() -> None:
+    import penstock
+
+    assert dir(penstock) == sorted(penstock.__all__)
+    assert all(hasattr(penstock, name) for name in dir(penstock))

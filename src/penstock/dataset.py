@@ -405,8 +405,8 @@ class Dataset:
 
         Args:
             memory: The budget, as for `run`.
-            sample: Runs so many elements to measure sizes that are not known otherwise. The dataset remembers them:
-                its runs are refused a budget that these sizes do not fit in.
+            sample: Runs until so many elements came out, to measure sizes that are not known otherwise. The dataset
+                remembers them: its runs are refused a budget that these sizes do not fit in.
         """
         options = self._options.merged(Options(memory=memory))
         settings = settings_of(options, self._measured)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import BadArgument, BadType, CacheMismatch, FormatError, SpillError
-from ..plan.identity import same_operator
+from ..plan.identity import same_operator, what_changed
 from .ipc import IpcReader, IpcWriter
 from .kept import Place
 from .ledger import format_bytes
@@ -68,7 +68,7 @@ class PassId:
             return
         old, new = (texts[where] if where < len(texts) else "not there" for texts in (was, now))
         raise CacheMismatch(
-            f"{path} was written by another pipeline: operator {where} was {old} and is {new}; {_WHAT_TO_DO}"
+            f"{path} was written by another pipeline: operator {where} {what_changed(old, new)}; {_WHAT_TO_DO}"
         )
 
 

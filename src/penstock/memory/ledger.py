@@ -377,15 +377,22 @@ class Ledger:
 
     def refused(self, share: Share, nbytes: int, single: bool) -> OverBudget:
         """Why a charge was refused: asked, for whom, already held, left, top holders, what to do."""
-        holders = sorted(self.shares, key=lambda s: s.charged_bytes, reverse=True)[:3]
-        held = ", ".join(f"{s.name} {format_bytes(s.charged_bytes)}" for s in holders if s.charged_bytes)
+        holders = sorted((s for s in self.shares if s.charged_bytes), key=lambda s: s.charged_bytes, reverse=True)
+        names = [(s.name, s.charged_bytes) for s in holders[:3]]
+        names += [("the rest", sum(s.charged_bytes for s in holders[3:]))] if holders[3:] else []
         left = share.free_bytes
+        # With what is left these add up to the budget.
+        aside = sum(max(0, s.floor_bytes + s.ahead_bytes - s.charged_bytes) for s in self.shares if s is not share)
+        elsewhere = self.budget_bytes - self.charged_bytes - aside - left
+        parts = ["held: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in names)] if names else []
+        parts += [f"set aside for others: {format_bytes(aside)}"] if aside > 0 else []
+        parts += [f"taken by other runs: {format_bytes(elsewhere)}"] if elsewhere > 0 else []
+        listed = f" ({'; '.join(parts)})" if parts else ""
         enough = max(self.budget_bytes - left + nbytes, self.advise() or 0)
         kind = ElementTooLarge if single else OverBudget
         return kind(
             f"asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
-            f"{format_bytes(left)} of the {format_bytes(self.budget_bytes)} budget are left to it"
-            f"{f' (held: {held})' if held else ''}; "
+            f"{format_bytes(left)} of the {format_bytes(self.budget_bytes)} budget are left to it{listed}; "
             f"use memory={enough:_} or more, or make the stage hold less"
         )
 

@@ -43,8 +43,15 @@ class Explanation:
 
     @property
     def minimum_bytes(self) -> int:
-        """The smallest budget that works, as far as sizes are known or were measured."""
+        """The smallest budget that works; where sizes are not known, what is known to be needed so far."""
         return self.division.minimum_bytes
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the budget is large enough; None where sizes are not known and what is known does fit."""
+        if self.minimum_bytes > self.budget_bytes:
+            return False
+        return True if self.division.complete else None
 
     @property
     def slack_bytes(self) -> int:
@@ -67,7 +74,7 @@ class Explanation:
             "budget_bytes": self.budget_bytes,
             "minimum_bytes": self.minimum_bytes,
             "slack_bytes": self.slack_bytes,
-            "fits": self.minimum_bytes <= self.budget_bytes,
+            "fits": self.fits,
             "estimated": self.division.estimated,
             "complete": self.division.complete,
             "sampled": self.num_sampled,
@@ -118,18 +125,25 @@ class Explanation:
         return need.footprint.reason + (f"; up to {format_bytes(spilled)} of them on disk" if spilled else "")
 
     def _summary(self) -> list[str]:
-        minimum = f"{format_bytes(self.minimum_bytes)} (memory={self.minimum_bytes:_})"
-        lines = [f"Slack beyond what each stage needs at least: {format_bytes(self.slack_bytes)}."]
-        if self.minimum_bytes > self.budget_bytes:
-            lines = ["It does not fit."]
-        about = "about " if self.division.estimated else ""
-        lines.append(f"Smallest budget that works: {about if self.division.complete else 'at least '}{minimum}.")
-        if self.division.estimated:
-            if self.num_sampled:
-                count = f"{self.num_sampled} element{'s' if self.num_sampled > 1 else ''}"
-                lines.append(f"≈ was measured on {count}, with a quarter added.")
-            else:
-                lines.append("? is not known before it runs; explain(sample=8) runs 8 elements and measures.")
+        known = format_bytes(self.minimum_bytes)
+        lines = ["It does not fit."] if self.fits is False else []
+        if self.fits:
+            lines.append(f"Slack beyond what each stage needs at least: {format_bytes(self.slack_bytes)}.")
+        if self.division.complete:
+            about = "about " if self.division.estimated else ""
+            lines.append(f"Smallest budget that works: {about}{known} (memory={self.minimum_bytes:_}).")
+        else:
+            has_known = any(need.floor_bytes for need in self.division.needs)
+            at_least = f": at least {known} as far as sizes are known" if has_known else ""
+            lines.append(f"What it needs is not known before elements are seen{at_least}.")
+            not_seen = "? was not seen in the sample." if self.num_sampled else ""
+            lines.append(
+                not_seen or "explain(sample=8) runs it until 8 elements come out, and measures what is ? here."
+            )
+        if self.division.estimated and (self.num_sampled or self.division.complete):
+            count = f"{self.num_sampled} element{'s' if self.num_sampled > 1 else ''}"
+            on = f"on {count} that came out" if self.num_sampled else "before"
+            lines.append(f"≈ was measured {on}, with a quarter added.")
         if self._has_temporaries:
             lines.append("temporary: what a call of your function took beside its result. It is not in the budget.")
         return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -22,6 +23,21 @@ from ..spec import Spec
 from .calling import call
 
 __all__ = ["Snapshot"]
+
+
+class _Written:
+    """What is saved, as the user wrote it. Looked at once: functions may keep things as they run."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __reduce__(self) -> tuple[type[_Written], tuple[Node]]:
+        return _Written, (self._node,)
+
+    @functools.cached_property
+    def name(self) -> str:
+        """That of the directory."""
+        return hashlib.blake2b("\n".join(identity_of(self._node)).encode(), digest_size=8).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +73,7 @@ class Snapshot(Op):
     compression: str | None = "AUTO"
     reader_func: Callable[..., Any] | None = None
     shard_func: Callable[..., Any] | None = None
-    written: Node | None = dataclasses.field(default=None, compare=False, repr=False, kw_only=True)
+    written: _Written | None = dataclasses.field(default=None, compare=False, repr=False, kw_only=True)
     internal: ClassVar[tuple[str, ...]] = ("written",)
     tuning: ClassVar[tuple[str, ...]] = ("path", "compression")
 
@@ -79,13 +95,12 @@ class Snapshot(Op):
         shard_func: Callable[..., Any] | None = None,
     ) -> tuple[Snapshot, list[Any]]:
         """The operator as it goes on a dataset."""
-        return cls(path, compression, reader_func, shard_func, written=self.node), [self]
+        return cls(path, compression, reader_func, shard_func, written=_Written(self.node)), [self]
 
     def directory(self) -> str:
         """Where the snapshot of this pipeline lies."""
         assert self.written is not None
-        name = hashlib.blake2b("\n".join(identity_of(self.written)).encode(), digest_size=8).hexdigest()
-        return os.path.join(check_path(self.path), name)
+        return os.path.join(check_path(self.path), self.written.name)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return inputs[0]

@@ -1,47 +1,38 @@
 """Identity: a pipeline as text that is the same in another process, and another when what it yields may be.
 
-For files that outlive a process. An operator is its fingerprint (name and arguments) and, where it has functions, a
-hash of what they are made of: bytecode, constants, defaults, and the plain values that they close over. Not looked at:
-the user's arrays and files, global variables, what a function calls in other modules.
+For files that outlive a process. An operator is its fingerprint (name and arguments); where it has functions, a hash of
+their bytecode; and a hash of each thing that they have captured (closures, defaults, arguments of a `partial`,
+attributes of an object that is called), by name. Of arrays that are captured the contents count (see `contents.py`).
+Not looked at: the data and files of sources, global variables, what a function calls in other modules.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import hashlib
 import sys
-from types import CodeType
-from typing import Any
 
-import numpy as np
-
+from .contents import digest, operator_made_of
 from .node import Node
-from .op import Op
 
-__all__ = ["identity_of", "same_operator"]
+__all__ = ["identity_of", "same_operator", "what_changed"]
 
 _CODE = " with code "
+_WITH = " and "
 _PYTHON = " of Python "
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), np.generic)
 
 
 def identity_of(node: Node) -> list[str]:
     """The operators of a plan, one text each, sources first."""
-    return [_operator(child.op) for child in node.walk()]
+    return [_operator(child) for child in node.walk()]
 
 
-def _operator(op: Op) -> str:
-    hidden = (*op.internal, *op.tuning)
-    functions = [
-        value
-        for field in dataclasses.fields(op)
-        if field.name not in hidden and callable(value := getattr(op, field.name))
-    ]
-    if not functions:
-        return op.fingerprint()
-    code = hashlib.blake2b(repr([_of(function) for function in functions]).encode(), digest_size=6).hexdigest()
-    return f"{op.fingerprint()}{_CODE}{code}{_PYTHON}{'{}.{}'.format(*sys.version_info[:2])}"
+def _operator(node: Node) -> str:
+    code, captured = operator_made_of(node)
+    text = node.op.fingerprint()
+    if code:
+        text += f"{_CODE}{digest(code)}"
+    if captured:
+        text += _WITH + ", ".join(f"{name}={digest(value)}" for name, value in captured)
+    return text + f"{_PYTHON}{'{}.{}'.format(*sys.version_info[:2])}" if code else text
 
 
 def same_operator(was: str, now: str) -> bool:
@@ -52,51 +43,20 @@ def same_operator(was: str, now: str) -> bool:
     return old_python != new_python and old.rpartition(_CODE)[0] == new.rpartition(_CODE)[0] != ""
 
 
-def _of(value: Any, depth: int = 0) -> Any:
-    """A value as nested tuples of plain ones."""
-    if isinstance(value, _PLAIN):
-        return type(value).__name__, repr(value)
-    if isinstance(value, CodeType):
-        # Neither file nor lines: moving a function changes nothing.
-        return "code", value.co_code.hex(), value.co_names, [_of(item, depth + 1) for item in value.co_consts]
-    if depth > 8:
-        return "deep"
-    if isinstance(value, tuple):
-        return "tuple", [_of(item, depth + 1) for item in value]
-    if isinstance(value, frozenset):
-        return "frozenset", sorted(repr(_of(item, depth + 1)) for item in value)
-    if isinstance(value, np.ndarray):
-        return "array", value.shape, str(value.dtype)
-    if isinstance(value, functools.partial):
-        return "partial", [_of(part, depth + 1) for part in (value.func, value.args, _items(value.keywords))]
-    if callable(value):
-        return _of_function(value, depth)
-    # What can change (a list, an object) may be where a function keeps what it has seen: that is not what it is.
-    return type(value).__module__, type(value).__qualname__
+def what_changed(was: str, now: str) -> str:
+    """Of two texts that are not the same: what is another, in words."""
+    (old, old_captured), (new, new_captured) = _apart(was), _apart(now)
+    names = [name for name in {**old_captured, **new_captured} if old_captured.get(name) != new_captured.get(name)]
+    if old == new and names:
+        return f"is still {old.partition(_CODE)[0]}, but {', '.join(names)} changed"
+    return f"was {old} and is {new}"
 
 
-def _items(named: dict[str, Any] | None) -> tuple[Any, ...]:
-    return tuple((named or {}).items())
-
-
-def _of_function(function: Any, depth: int) -> Any:
-    bound = getattr(function, "__self__", None)
-    plain = getattr(function, "__func__", function)
-    code = getattr(plain, "__code__", None)
-    if code is None:
-        called = type(function).__call__
-        if getattr(called, "__code__", None) is None:  # written in C
-            return getattr(function, "__module__", None), getattr(function, "__qualname__", type(function).__qualname__)
-        fields = _items(getattr(function, "__dict__", None))
-        return type(function).__qualname__, _of(called, depth + 1), _of(fields, depth + 1)
-    cells = [_contents(cell) for cell in plain.__closure__ or ()]
-    owner = None if bound is None else type(bound).__qualname__
-    parts = (code, plain.__defaults__, _items(plain.__kwdefaults__), tuple(cells), owner)
-    return plain.__qualname__, [_of(part, depth + 1) for part in parts]
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet
-        return None
+def _apart(text: str) -> tuple[str, dict[str, str]]:
+    """A text without what is captured, and that by name."""
+    text, python, version = text.rpartition(_PYTHON) if _PYTHON in text else (text, "", "")
+    head, separator, listed = text.rpartition(_WITH)
+    if not separator or not listed.startswith(("captured ", "argument ")):
+        return text + python + version, {}
+    pairs = (entry.rpartition("=") for entry in listed.split(", "))
+    return head + python + version, {name: hashed for name, _, hashed in pairs}

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from penstock.errors import BudgetTooSmall, OverBudget
 from penstock.memory.ledger import Lease, Ledger, Share, format_bytes
+from penstock.memory.pool import Pool
 
 SIZES = st.integers(0, 60)
 
@@ -242,6 +243,29 @@ def test_a_refusal_says_asked_held_left_and_who_holds() -> None:
         "use memory=12_501_000 or more, or make the stage hold less"
     )
     assert isinstance(caught.value, MemoryError)
+
+
+def test_a_refusal_adds_up() -> None:
+    ledger = Ledger(10_000)
+    for name, floor, held in (("a", 2000, 500), ("b", 0, 1000), ("c", 300, 700), ("d", 100, 200), ("e", 0, 50)):
+        ledger.share(name, floor).charge(held)
+    share = ledger.share("batch", 1000)
+    share.charge(100)
+    with pytest.raises(OverBudget) as caught:
+        share.charge(9000)
+    # 5950 + 2550 + 1500 are the 10 kB.
+    assert told(caught.value) == (
+        "asked for 9 kB more and holds 100 B; 5.95 kB of the 10 kB budget are left to it "
+        "(held: b 1 kB, c 700 B, a 500 B, the rest 350 B; set aside for others: 1.5 kB); "
+        "use memory=13_050 or more, or make the stage hold less"
+    )
+
+
+def test_a_refusal_names_what_other_runs_have() -> None:
+    pool = Pool(1000)
+    Ledger(1000, pool).share("other").charge(600)
+    with pytest.raises(OverBudget, match=r"400 B of the 1 kB budget .*\(taken by other runs: 600 B\)"):
+        Ledger(1000, pool).share("batch").charge(500)
 
 
 def test_a_refusal_of_the_first_charge_names_no_holders() -> None:

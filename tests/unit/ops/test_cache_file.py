@@ -133,8 +133,43 @@ def test_another_pipeline_is_refused(tmp_path: Path, other: Any, says: str) -> N
 def test_a_changed_function_is_refused(tmp_path: Path) -> None:
     list(ps.Dataset.range(5).map(add(1)).cache(tmp_path / "file"))
     assert list(ps.Dataset.range(5).map(add(1)).cache(tmp_path / "file")) == [1, 2, 3, 4, 5]
-    with pytest.raises(ps.errors.CacheMismatch, match=r"operator 1 was map\(λ\) with code \w+ .* and is map\(λ\)"):
+    with pytest.raises(ps.errors.CacheMismatch, match=r"operator 1 is still map\(λ\), but captured n changed; del"):
         list(ps.Dataset.range(5).map(add(2)).cache(tmp_path / "file"))
+
+    with pytest.raises(ps.errors.CacheMismatch, match=r"operator 1 was map\(λ\) with code \w+ .* and is map\(λ\)"):
+        list(ps.Dataset.range(5).map(lambda x: x * 2).cache(tmp_path / "file"))
+
+
+def minus(mean: Any) -> Any:
+    return lambda x: x - mean
+
+
+class Minus:
+    def __init__(self, mean: Any) -> None:
+        self.mean = mean
+
+    def __call__(self, x: Any) -> Any:
+        return x - self.mean
+
+
+@pytest.mark.parametrize("make", [minus, Minus, lambda mean: Minus(mean).__call__])
+def test_a_captured_array_that_changed_is_refused(tmp_path: Path, make: Any) -> None:
+    def cached(mean: Any) -> list[int]:
+        return [int(x[0]) for x in ps.Dataset.range(2).map(make(mean)).cache(tmp_path / "file")]
+
+    assert cached(np.zeros(1)) == cached(np.zeros(1)) == [0, 1]
+    with pytest.raises(ps.errors.CacheMismatch, match=r"operator 1 is still map\(.*\), but captured mean changed; del"):
+        cached(np.ones(1))
+
+
+def test_a_changed_argument_is_refused(tmp_path: Path) -> None:
+    def summed(start: float) -> list[float]:
+        ds = ps.Dataset.range(3).scan(np.full(1, start), lambda s, x: (s + x, s + x)).cache(tmp_path / "file")
+        return [float(x[0]) for x in ds]
+
+    assert summed(0.0) == summed(0.0) == [0, 1, 3]
+    with pytest.raises(ps.errors.CacheMismatch, match="but argument initial_state changed"):
+        summed(1.0)
 
 
 def test_how_it_runs_does_not_matter(tmp_path: Path) -> None:

@@ -95,3 +95,21 @@ def test_a_position_of_the_first_pass(tmp_path: Path, done: int) -> None:
 def test_arguments(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ps.errors.PlanError, match=f"snapshot at .*: {says}"):
         ps.Dataset.range(3).snapshot(**arguments)
+
+
+def test_a_captured_array_that_changed_is_another_snapshot(tmp_path: Path) -> None:
+    def minus(mean: Any) -> Any:
+        return lambda x: x - mean
+
+    for mean in (0, 1, 0):
+        found = [int(x[0]) for x in ps.Dataset.range(2).map(minus(np.full(1, mean))).snapshot(tmp_path)]
+        assert found == [0 - mean, 1 - mean]
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_what_a_function_keeps_as_it_runs_is_no_change(tmp_path: Path) -> None:
+    scratch = np.zeros(3)
+    ds = ps.Dataset.range(4).map(lambda x: np.add(scratch, 1, out=scratch).sum() * 0 + x).snapshot(tmp_path)
+    assert [int(x) for x in ds] == [int(x) for x in ds] == [0, 1, 2, 3]
+    assert len(os.listdir(tmp_path)) == 1
+    assert scratch[0] == 4
