@@ -34,6 +34,7 @@ __all__ = [
     "Run",
     "Sparse",
     "SparseSpec",
+    "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
     "__version__",
@@ -53,6 +54,7 @@ UNKNOWN_CARDINALITY = UNKNOWN
 _LATER = {
     "CsvDataset": ".readers",
     "FixedLengthRecordDataset": ".readers",
+    "TFRecordDataset": ".readers",
     "TextLineDataset": ".readers",
 }
 

@@ -26,7 +26,8 @@ class _Reader(Protocol):
     `index[start : start + size]` and may look at the indices behind them.
     """
 
-    def read(self, index: Index) -> Block: ...
+    def read(self, index: Index) -> Block:
+        """These elements, or the first of them, where there is no room for all."""
 
 
 class _Lease(Protocol):
@@ -82,11 +83,10 @@ class IndexCursor(Cursor):
         at, ahead = self._ahead_at, self._ahead
         if at + n > len(ahead):
             return self._pull_afresh(n)
-        self._ahead_at = at + n
-        self._place += n
-        if self._gather is not None:
-            return self._gather(ahead, at, n)
-        return self._read(ahead[at : at + n])
+        block = self._read(ahead[at : at + n]) if self._gather is None else self._gather(ahead, at, n)
+        self._ahead_at = at + block.size
+        self._place += block.size
+        return block
 
     def _pull_afresh(self, n: int) -> Block | None:
         """Pulls where fewer than n indices lie ready, and lays some more ready for the next time."""
@@ -96,8 +96,11 @@ class IndexCursor(Cursor):
         index = self._outer.slice(start, start + max(n - ready.size, _AHEAD))
         if isinstance(index, slice) and not ready.size:
             count = min(n, index.stop - index.start)
-            self._place += count
-            return self._read(slice(index.start, index.start + count)) if count else None
+            if not count:
+                return None
+            block = self._read(slice(index.start, index.start + count))
+            self._place += block.size
+            return block
         self._ahead = np.concatenate([ready, as_array(index)]) if ready.size else as_array(index)
         self._ahead_at = 0
         return self.pull(min(n, self._ahead.size)) if self._ahead.size else None
@@ -107,7 +110,7 @@ class IndexCursor(Cursor):
             return self._reader.read(index)
         places = as_array(index)
         block = self._reader.read(self._order.at(places))
-        block.positions = places
+        block.positions = places[: block.size]
         return block
 
     def lost(self, n: int) -> None:
@@ -149,6 +152,9 @@ class IndexCursor(Cursor):
     def close(self) -> None:
         if self._lease is not None:
             self._lease.release()
+        close = getattr(self._reader, "close", None)
+        if close is not None:
+            close()
 
     def __repr__(self) -> str:
         return f"IndexCursor({self._place} of {self._outer.length})"
