@@ -22,6 +22,7 @@ QUESTIONS = (
     "operators",
     "nested",
     "parquet",
+    "tfrecord",
     "first_batch",
     "import",
     "budget",

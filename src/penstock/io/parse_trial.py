@@ -51,7 +51,8 @@ class _Trial:
 
 
 def _refusing(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    object.__getattribute__(self, "_trial").refuse()
+    trial: _Trial = object.__getattribute__(self, "_trial")
+    trial.refuse()
 
 
 class _StandIn:

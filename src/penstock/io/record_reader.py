@@ -27,7 +27,7 @@ __all__ = ["RecordReader"]
 
 _BYTES = np.dtype(np.uint8)
 _SMALLEST_GROUP = 4096
-_GROUP_BYTES = 1 << 20
+_GROUP_BYTES = 4 << 20
 _ROUNDED_FROM = 256 << 10
 # Numbers to look at beyond those that are asked for.
 _MOST_AHEAD = 8192
@@ -60,6 +60,7 @@ class RecordReader:
         self._context = context
         self._transit = context.transit
         self._group: _Group | None = None
+        self._most_ahead = 64  # more as soon as it is known how long records are
         self._open: dict[int, int] = {}
         self._lease = context.share.acquire(sum(file.starts.nbytes for file in self._files))
 
@@ -114,13 +115,15 @@ class RecordReader:
     def _read_group(self, numbers: Index, start: int, size: int, most: int) -> _Group:
         share = self._context.share
         room = 0 if share.frugal else min(_GROUP_BYTES, share.spare_bytes // 3)
-        ahead = size if room < _SMALLEST_GROUP else min(most - start, max(size, _MOST_AHEAD))
-        plan = self._plan(numbers, start, ahead)
-        count = max(1, plan.fitting(max(room, _SMALLEST_GROUP)))
-        if count < size and not share.frugal:  # as many as were asked for, if the budget has room for them
-            count = max(count, plan.fitting(share.spare_bytes // 2, size))
-        if count < ahead:
+        count = size if room < _SMALLEST_GROUP else min(most - start, max(size, self._most_ahead))
+        plan = self._plan(numbers, start, count)
+        fitting = max(1, plan.fitting(max(room, _SMALLEST_GROUP)))
+        if fitting < count:
+            count = fitting
             plan = self._plan(numbers, start, count)
+            self._most_ahead = max(1, count)  # most likely the next ones are as long
+        else:
+            self._most_ahead = min(2 * self._most_ahead, _MOST_AHEAD)
         while True:
             try:
                 buffer = self._context.arena.empty((_rounded(plan.total_bytes),), _BYTES)
@@ -264,7 +267,7 @@ class _Plan:
                 return
         begins, ends = file.starts[records], file.starts[records + 1]
         self._framed[places] = ends - begins
-        by_place = np.argsort(begins, kind="stable")
+        by_place = np.argsort(begins)
         begins, ends, places = begins[by_place], ends[by_place], places[by_place]
         # A piece ends where the gap to the next record is wide; one that comes twice is read once.
         furthest = np.maximum.accumulate(ends)
@@ -281,13 +284,10 @@ class _Plan:
         self.pieces[number] = _Pieces(self.total_bytes, piece_begins, piece_lengths, places, piece_of)
         self.total_bytes += int(piece_lengths.sum())
 
-    def fitting(self, room: int, most: int | None = None) -> int:
+    def fitting(self, room: int) -> int:
         """How many of the records, from the first, go into so many bytes, what lies between them included."""
-        framed = self._framed if most is None else self._framed[:most]
-        if not framed.size:
-            return 0
-        if self.total_bytes <= room and most is None:
-            return int(framed.size)
+        if self.total_bytes <= room:
+            return int(self._framed.size)
         # What lies between records is as much for a part of them as for all, on the average.
         gaps = max(1.0, self.total_bytes / max(1, int(self._framed.sum())))
-        return int(np.searchsorted(np.cumsum(framed) * gaps, room, "right"))
+        return int(np.searchsorted(np.cumsum(self._framed) * gaps, room, "right"))

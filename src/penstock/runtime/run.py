@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
@@ -126,6 +127,28 @@ class Run:
         self._offset = 0
         if self._adapting:
             self._adapt(perf_counter_ns() - start, block.size, rows[0])
+
+    def pull(self, n: int) -> Block | None:
+        """The next 1 to n elements as they lie together, for who writes many at once; None at the end.
+
+        Not to be mixed with `next`. Elements that failed are in it.
+        """
+        if self._over:
+            return None
+        self._stages.look_at_pressure()
+        try:
+            block = self._root.pull(n)
+        except BaseException:
+            self._close_at("end")
+            raise
+        if block is None:
+            self._close_at("end")
+        return block
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether progress bars may show."""
+        return self._stages.shows_progress
 
     def _hand_over(self, row: Any) -> None:
         """What the caller holds is the caller's: it leaves the ledger."""
