@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from .block import Block
 from .cursor import Cursor, State, expect_list
 from .order import Index, Order, as_array
 
-__all__ = ["IndexCursor"]
+__all__ = ["IndexCursor", "close_reader"]
 
 # Orders are asked for this many places at once: small pulls then cost a slice, not a kernel call.
 _AHEAD = 4096
@@ -32,6 +32,13 @@ class _Reader(Protocol):
 
 class _Lease(Protocol):
     def release(self) -> None: ...
+
+
+def close_reader(reader: Any) -> None:
+    """Closes a reader that holds something, such as files."""
+    close = getattr(reader, "close", None)
+    if close is not None:
+        close()
 
 
 class IndexCursor(Cursor):
@@ -152,9 +159,7 @@ class IndexCursor(Cursor):
     def close(self) -> None:
         if self._lease is not None:
             self._lease.release()
-        close = getattr(self._reader, "close", None)
-        if close is not None:
-            close()
+        close_reader(self._reader)
 
     def __repr__(self) -> str:
         return f"IndexCursor({self._place} of {self._outer.length})"

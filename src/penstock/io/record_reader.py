@@ -55,13 +55,13 @@ class RecordReader:
     """Reads records by number, from the index of their files. Holds the index on the stage's account."""
 
     def __init__(self, index: RecordIndex, context: Context) -> None:
+        self._open: dict[int, int] = {}  # descriptors, by the number of the file
         self._files = index.files(context)
         self._starts = np.cumsum([0, *[file.num_elements for file in self._files]])
         self._context = context
         self._transit = context.transit
         self._group: _Group | None = None
         self._most_ahead = 64  # more as soon as it is known how long records are
-        self._open: dict[int, int] = {}
         self._lease = context.share.acquire(sum(file.starts.nbytes for file in self._files))
 
     @property

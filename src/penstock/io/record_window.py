@@ -69,7 +69,11 @@ class StreamedRecords:
         self._each = 0.0  # bytes of a record, as seen
         self._forget_found()
         if compression and offset:
-            self._pass_over(offset)
+            try:
+                self._pass_over(offset)
+            except BaseException:
+                self.close()
+                raise
 
     def _forget_found(self) -> None:
         self._offsets = self._lengths = np.empty(0, _INT64)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ..cursor import Cursor
-from ..indexed import IndexCursor
+from ..indexed import IndexCursor, close_reader
 from ..memory.ledger import format_bytes
 from ..order import Length, Order, RangeOrder
 from ..plan.footprint import ElementSize, Footprint, Sizes, times
@@ -152,7 +152,12 @@ class Read(Op):
         held = order.held_bytes + (0 if numbering is None else numbering.held_bytes)
         # Who makes a batch of each block gets what it asks for, or the batch could not be made at all.
         fitting = None if context.takes_whole_blocks or self.gives_views else context.transit.fitting
-        return IndexCursor(reader, order, numbering, context.share.acquire(held), fitting)
+        try:
+            lease = context.share.acquire(held)
+        except BaseException:
+            close_reader(reader)
+            raise
+        return IndexCursor(reader, order, numbering, lease, fitting)
 
     def describe(self) -> str:
         orders = "".join(f".{op.describe()}" for op in self.orders)

@@ -100,7 +100,7 @@ class MeteredCursor(Cursor):
             if block.columns is not None:
                 nbytes = 0
                 for column in block.columns:
-                    nbytes += column.nbytes
+                    nbytes += column.nbytes if column.dtype.kind != "O" else leaf_bytes(column)
                 meter.num_bytes += nbytes
                 if nbytes > meter.largest_bytes * block.size:
                     meter.largest_bytes = nbytes // block.size
