@@ -28,7 +28,6 @@ __all__ = ["RecordReader"]
 _BYTES = np.dtype(np.uint8)
 _SMALLEST_GROUP = 4096
 _GROUP_BYTES = 4 << 20
-_ROUNDED_FROM = 256 << 10
 # Numbers to look at beyond those that are asked for.
 _MOST_AHEAD = 8192
 # What lies between two records is read with them where that takes no longer than a second read.
@@ -61,6 +60,7 @@ class RecordReader:
         self._context = context
         self._transit = context.transit
         self._group: _Group | None = None
+        self._group_bytes = 0  # chosen when the first is read
         self._most_ahead = 64  # more as soon as it is known how long records are
         self._lease = context.share.acquire(sum(file.starts.nbytes for file in self._files))
 
@@ -113,11 +113,10 @@ class RecordReader:
     # --- a group ---
 
     def _read_group(self, numbers: Index, start: int, size: int, most: int) -> _Group:
-        share = self._context.share
-        room = 0 if share.frugal else min(_GROUP_BYTES, share.spare_bytes // 3)
-        count = size if room < _SMALLEST_GROUP else min(most - start, max(size, self._most_ahead))
+        room = self._room()
+        count = size if room == _SMALLEST_GROUP else min(most - start, max(size, self._most_ahead))
         plan = self._plan(numbers, start, count)
-        fitting = max(1, plan.fitting(max(room, _SMALLEST_GROUP)))
+        fitting = max(1, plan.fitting(room))
         if fitting < count:
             count = fitting
             plan = self._plan(numbers, start, count)
@@ -126,7 +125,7 @@ class RecordReader:
             self._most_ahead = min(2 * self._most_ahead, _MOST_AHEAD)
         while True:
             try:
-                buffer = self._context.arena.empty((_rounded(plan.total_bytes),), _BYTES)
+                buffer = self._context.arena.empty((max(room, plan.total_bytes),), _BYTES)
                 break
             except OverBudget:
                 if count == 1:
@@ -138,6 +137,13 @@ class RecordReader:
             self._fill(group, number, pieces)
         self._check(group, plan)
         return group
+
+    def _room(self) -> int:
+        """Bytes of a group: always the same, so that all groups share slots."""
+        share = self._context.share
+        if not self._group_bytes:
+            self._group_bytes = max(_SMALLEST_GROUP, 0 if share.frugal else min(_GROUP_BYTES, share.spare_bytes // 3))
+        return self._group_bytes
 
     def _plan(self, numbers: Index, start: int, count: int) -> _Plan:
         if isinstance(numbers, slice):
@@ -214,11 +220,6 @@ class RecordReader:
     def __del__(self) -> None:
         while self._open:
             os.close(self._open.popitem()[1])
-
-
-def _rounded(nbytes: int) -> int:
-    """A little more, so that groups of like sizes share slots."""
-    return max(1, nbytes) if nbytes < _ROUNDED_FROM else -(-nbytes // _ROUNDED_FROM) * _ROUNDED_FROM
 
 
 def _again(error: FormatError) -> FormatError:

@@ -16,19 +16,40 @@ from ..block import Block
 from ..cursor import State, expect_list
 from ..element import Failed, leaf_bytes
 from ..errors import FormatError
+from ..memory.ledger import Share
 from ..plan.op import Context, Room
 from .file_window import DEFAULT_BYTES, SMALLEST_BYTES
 from .inflate import Stream
 from .paths import is_local, local_path, open_stream, readable
 from .record_errors import FRAME_BYTES, Stop, damaged, truncated
 
-__all__ = ["StreamedRecords"]
+__all__ = ["StreamedRecords", "Windows"]
 
 _BYTES = np.dtype(np.uint8)
 _INT64 = np.dtype(np.int64)
 # A window is made larger for who asks for many records at a time, up to here.
 _LARGEST_BYTES = 2 << 20
 _MOST_FOUND = 8192
+
+
+class Windows:
+    """How large the windows of a stage are: of one size as long as it will do, so that they share slots."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def size(self, likes: int, share: Share) -> int:
+        """A size for who would like to have so much."""
+        size = _power_of_two(likes)
+        if size > self._bytes:
+            while size > SMALLEST_BYTES and (share.frugal or 3 * size > share.spare_bytes):
+                size //= 4
+            self._bytes = max(self._bytes, size, SMALLEST_BYTES)
+        return self._bytes
+
+
+def _power_of_two(nbytes: int) -> int:
+    return 1 << max(SMALLEST_BYTES - 1, nbytes - 1).bit_length()
 
 
 class StreamedRecords:
@@ -40,16 +61,23 @@ class StreamedRecords:
         compression: "GZIP", "ZLIB" or None.
         wanted_bytes: The size of the window where the budget has room for it.
         position: Where to begin: [offset, after decompression; number of the record there]. None: the first.
+        windows: What files that are read one after the other have in common.
     """
 
     def __init__(
-        self, path: str, context: Context, compression: str | None, wanted_bytes: int | None, position: State
+        self,
+        path: str,
+        context: Context,
+        compression: str | None,
+        wanted_bytes: int | None,
+        position: State,
+        windows: Windows | None = None,
     ) -> None:
         offset, number = (0, 0) if position is None else expect_list(position, 2)
         self._number: int = number
         self._path = path
         self._context = context
-        self._compression = compression
+        self._windows = Windows() if windows is None else windows
         self._wanted = max(SMALLEST_BYTES, wanted_bytes or DEFAULT_BYTES)
         #: The size of the file, where that says how far it goes.
         self._size: int | None = None
@@ -228,17 +256,10 @@ class StreamedRecords:
 
     def _window_bytes(self, n: int, left: int) -> int:
         """How large the next window is: it must hold what is left, and something more."""
-        share = self._context.share
-        size = max(self._wanted, min(int(2 * n * self._each), _LARGEST_BYTES))
+        likes = max(self._wanted, min(int(2 * n * self._each), _LARGEST_BYTES))
         if self._size is not None:
-            size = min(size, max(SMALLEST_BYTES, left + self._size - self._offset + 1))
-        size = max(size, 2 * left)
-        while size > SMALLEST_BYTES and (share.frugal or 3 * size > share.spare_bytes):
-            size //= 4
-        least = SMALLEST_BYTES
-        while least < 2 * left:
-            least *= 2
-        return max(size, least)
+            likes = min(likes, left + self._size - self._offset + 1)
+        return max(self._windows.size(likes, self._context.share), _power_of_two(2 * left))
 
     def _pass_over(self, nbytes: int) -> None:
         """Inflates what lies before a position."""

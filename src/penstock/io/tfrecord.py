@@ -24,7 +24,7 @@ from .paths import check_compression, expand_paths, is_local, shown_paths
 from .reading import FilesCursor
 from .record_index import RecordIndex
 from .record_reader import RecordReader
-from .record_window import StreamedRecords
+from .record_window import StreamedRecords, Windows
 
 __all__ = ["TFRecords"]
 
@@ -107,8 +107,10 @@ class TFRecords(Op):
         return RecordReader(self._index, context)
 
     def open(self, context: Context) -> Cursor:
+        windows = Windows()
+
         def open_records(path: str, position: State) -> StreamedRecords:
-            return StreamedRecords(path, context, self.compression_type, self.buffer_size, position)
+            return StreamedRecords(path, context, self.compression_type, self.buffer_size, position, windows)
 
         return FilesCursor(context, self._paths, open_records)
 

@@ -44,7 +44,7 @@ def records(draw: Any, spec: dict[str, Any]) -> bytes:
         kind = "int64" if feature.dtype == np.float32 else "float32"
         dtype = np.dtype(kind) if i == 0 and flaw == "kind" else feature.dtype
         number = draw(st.integers(-3, 100))
-        features[name] = [b"%d" % number] * size if dtype == object else np.full(size, number, dtype)
+        features[name] = [b"%d" % number] * size if dtype.hasobject else np.full(size, number, dtype)
     return ps.io.encode_example(features)
 
 

@@ -197,7 +197,7 @@ def test_a_hostile_length_takes_no_memory(tmp_path: Path) -> None:
 
 
 def test_mistakes_in_arguments_are_told() -> None:
-    with pytest.raises(ps.errors.BadArgument, match="TFRecordDataset at .*compression_type: expected None"):
+    with pytest.raises(ps.errors.BadArgument, match=r"TFRecordDataset at .*compression_type: expected None"):
         ps.TFRecordDataset("a", "SNAPPY")
     with pytest.raises(ps.errors.BadArgument, match="no file matches"):
         ps.TFRecordDataset("no/such/*.tfrecord")

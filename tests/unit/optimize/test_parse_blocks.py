@@ -120,7 +120,8 @@ def test_only_functions_of_records_are_tried(records: Any, tmp_path: Path) -> No
         assert not is_recognised(dataset)
     assert calls == []
     dataset = records.map(noting)
-    assert is_recognised(dataset) and is_recognised(dataset)
+    assert is_recognised(dataset)
+    assert is_recognised(dataset)
     assert len(calls) == 1  # what it does is remembered
 
 
