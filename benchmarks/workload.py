@@ -23,6 +23,7 @@ QUESTIONS = (
     "images",
     "nested",
     "parquet",
+    "tfrecord",
     "first_batch",
     "import",
     "budget",

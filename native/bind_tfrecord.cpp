@@ -2,11 +2,16 @@
 
 #include <nanobind/stl/tuple.h>
 
+#include <cerrno>
 #include <tuple>
 
 #include "binding.h"
 #include "crc32c.h"
 #include "tfrecord.h"
+
+#if !defined(_WIN32)
+#include <unistd.h>
+#endif
 
 using namespace nb::literals;
 
@@ -161,6 +166,69 @@ std::size_t frame_one(nb::bytes record, nb::handle out, nb::handle start) {
   return run();
 }
 
+std::tuple<std::size_t, int, std::uint64_t, std::uint64_t> check(nb::handle buffer, Indices offsets, Indices lengths) {
+  const Bytes buffer_(buffer);
+  require_aligned("offsets", offsets);
+  require_aligned("lengths", lengths);
+  if (offsets.size() != lengths.size()) throw std::invalid_argument("offsets and lengths must be of one length");
+  const nb::gil_scoped_release no_gil;
+  const RecordScan found = check_records(buffer_.span(), offsets.data(), lengths.data(), offsets.size());
+  return {found.num_records, static_cast<int>(found.stop), found.expected, found.got};
+}
+
+nb::list cut(nb::handle records) {
+  const RecordBytes records_(records);
+  nb::list out = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(records_.spans().size())));
+  Py_ssize_t i = 0;
+  for (const Span& record : records_.spans()) {
+    PyObject* made = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(record.data),
+                                               static_cast<Py_ssize_t>(record.size));
+    if (made == nullptr) throw nb::python_error();
+    PyList_SET_ITEM(out.ptr(), i++, made);
+  }
+  return out;
+}
+
+#if !defined(_WIN32)
+// Reads `length` bytes at `offset`, or fewer at the end of the file; -1 and errno for an error.
+std::int64_t read_whole(int file, std::uint8_t* out, std::int64_t length, std::int64_t offset) {
+  std::int64_t done = 0;
+  while (done < length) {
+    const auto got = ::pread(file, out + done, static_cast<std::size_t>(length - done), static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+std::tuple<std::size_t, std::int64_t> read_pieces(int file, Indices offsets, Indices lengths, nb::handle out) {
+  const Bytes out_(out, PyBUF_WRITABLE);
+  require_aligned("offsets", offsets);
+  require_aligned("lengths", lengths);
+  if (offsets.size() != lengths.size()) throw std::invalid_argument("offsets and lengths must be of one length");
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const std::int64_t length = lengths.data()[i];
+    if (length < 0 || offsets.data()[i] < 0 || static_cast<std::uint64_t>(length) > out_.size() - total) {
+      throw std::invalid_argument("the pieces do not fit in out");
+    }
+    total += static_cast<std::size_t>(length);
+  }
+  const nb::gil_scoped_release no_gil;
+  std::uint8_t* at = out_.data();
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::int64_t length = lengths.data()[i];
+    const std::int64_t got = read_whole(file, at, length, offsets.data()[i]);
+    if (got < 0) return {i, -static_cast<std::int64_t>(errno)};
+    if (got < length) return {i, got};
+    at += length;
+  }
+  return {offsets.size(), 0};
+}
+#endif
+
 }  // namespace
 
 void bind_tfrecord(nb::module_& m) {
@@ -172,6 +240,15 @@ void bind_tfrecord(nb::module_& m) {
                 "offsets: NDArray[int64], lengths: NDArray[int64]) -> tuple[int, int, int, int, int]"));
   m.def("frame_record", &frame_one, "record"_a, "out"_a, "start"_a,
         nb::sig("def frame_record(record: bytes, out: Buffer, start: int) -> int"));
+  m.def("check_records", &check, "buffer"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(),
+        nb::sig("def check_records(buffer: Buffer, offsets: NDArray[int64], lengths: NDArray[int64]) -> "
+                "tuple[int, int, int, int]"));
+  m.def("cut_records", &cut, "records"_a, nb::sig("def cut_records(records: Records) -> list[bytes]"));
+#if !defined(_WIN32)
+  m.def("read_pieces", &read_pieces, "file"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(), "out"_a,
+        nb::sig("def read_pieces(file: int, offsets: NDArray[int64], lengths: NDArray[int64], out: Buffer) -> "
+                "tuple[int, int]"));
+#endif
   m.def("frame_records", &frame, "records"_a, "out"_a, "start"_a,
         nb::sig("def frame_records(records: Records, out: Buffer, start: int) -> int"));
 }

@@ -60,6 +60,28 @@ RecordScan scan_records(Span buffer, std::size_t start, RecordChecks checks, std
   return scan;
 }
 
+RecordScan check_records(Span buffer, const std::int64_t* offsets, const std::int64_t* lengths,
+                         std::size_t num_records) {
+  for (std::size_t i = 0; i < num_records; ++i) {
+    const auto offset = static_cast<std::uint64_t>(offsets[i]);
+    const auto length = static_cast<std::uint64_t>(lengths[i]);
+    if (offset < kRecordHeader || offset > buffer.size || length > buffer.size - offset ||
+        buffer.size - offset - length < kRecordFooter) {
+      return {i, offset, RecordStop::header_incomplete, length, buffer.size};
+    }
+    const std::uint8_t* data = buffer.data + offset;
+    const auto stored_length_sum = static_cast<std::uint32_t>(load_little_endian(data - 4, 4));
+    const std::uint32_t length_sum = masked(crc32c(data - kRecordHeader, 8));
+    if (stored_length_sum != length_sum) return {i, offset, RecordStop::bad_length, stored_length_sum, length_sum};
+    const std::uint64_t stored_length = load_little_endian(data - kRecordHeader, 8);
+    if (stored_length != length) return {i, offset, RecordStop::data_incomplete, length, stored_length};
+    const auto stored_sum = static_cast<std::uint32_t>(load_little_endian(data + length, 4));
+    const std::uint32_t sum = masked(crc32c(data, length));
+    if (stored_sum != sum) return {i, offset, RecordStop::bad_data, stored_sum, sum};
+  }
+  return {num_records, 0, RecordStop::end, 0, 0};
+}
+
 void frame_in_place(std::uint8_t* out, std::size_t size) {
   store_little_endian(out, size, 8);
   store_little_endian(out + 8, masked(crc32c(out, 8)), 4);

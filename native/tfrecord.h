@@ -37,6 +37,11 @@ struct RecordChecks {
 RecordScan scan_records(Span buffer, std::size_t start, RecordChecks checks, std::int64_t* offsets,
                         std::int64_t* lengths, std::size_t capacity);
 
+// The first of some records, whose places in a buffer are known, that is not framed as it should be: `num_records` is its
+// number, `offset` that of its frame. All are fine where the stop is `end`. A length that differs from the one expected is
+// `data_incomplete`.
+RecordScan check_records(Span buffer, const std::int64_t* offsets, const std::int64_t* lengths, std::size_t num_records);
+
 // Writes the frame around data that is at `out + kRecordHeader` already.
 void frame_in_place(std::uint8_t* out, std::size_t size);
 

@@ -51,7 +51,16 @@ def operators() -> dict[str, type[Op]]:
 
 OPERATORS = operators()
 # What the optimizer, other operators and classes such as `TextLineDataset` make; users do not write them.
-INTERNAL = {"Read", "FromRows", "FromStack", "TextLines", "FixedLengthRecords", "CsvRecords"}
+INTERNAL = {
+    "CsvRecords",
+    "FixedLengthRecords",
+    "FromRows",
+    "FromStack",
+    "ParseExamples",
+    "Read",
+    "TFRecords",
+    "TextLines",
+}
 
 
 def file_of(op: type[Op]) -> Path:

@@ -22,7 +22,15 @@ import pytest
 import penstock as ps
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/operators.md", "docs/running.md", "docs/files.md", "docs/records.md", "docs/images.md")
+PAGES = (
+    "README.md",
+    "docs/operators.md",
+    "docs/running.md",
+    "docs/files.md",
+    "docs/tfrecord.md",
+    "docs/records.md",
+    "docs/images.md",
+)
 NOT_OURS = {".git", ".venv", "build", "node_modules"}
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

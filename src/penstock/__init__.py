@@ -37,6 +37,7 @@ __all__ = [
     "Run",
     "Sparse",
     "SparseSpec",
+    "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
     "__version__",
@@ -57,6 +58,7 @@ UNKNOWN_CARDINALITY = UNKNOWN
 _LATER = {
     "CsvDataset": ".readers",
     "FixedLengthRecordDataset": ".readers",
+    "TFRecordDataset": ".readers",
     "TextLineDataset": ".readers",
 }
 

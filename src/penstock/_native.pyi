@@ -138,6 +138,40 @@ def scan_records(
         ValueError: A number is negative, or `offsets` and `lengths` are of two lengths.
     """
 
+def check_records(buffer: Buffer, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[int, int, int, int]:
+    """Checks both checksums of records whose places are known.
+
+    Args:
+        buffer: Bytes of a file, or of parts of it.
+        offsets: Where the data of each record begins in the buffer.
+        lengths: The bytes of data that each is expected to have.
+
+    Returns:
+        `(number, stop, expected, got)` of the first record that is not as it should be, `stop` as in `scan_records`;
+            2 says that its length is another than was expected. With 0 all are fine.
+    """
+
+def cut_records(records: Records) -> list[bytes]:
+    """Copies records out of their buffer."""
+
+def read_pieces(
+    file: int, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: bytearray | memoryview | NDArray[Any]
+) -> tuple[int, int]:
+    """Reads pieces of a file, one behind the other into `out`. Not there on Windows.
+
+    Args:
+        file: A descriptor.
+        offsets: Where each piece begins.
+        lengths: Its bytes.
+        out: Receives them.
+
+    Returns:
+        `(number, got)`: how many pieces came whole; of the next one `got` bytes came, or it is minus an errno.
+
+    Raises:
+        ValueError: `out` is too small, or a number is negative.
+    """
+
 def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
     """Writes records as they are in a TFRecord file, 16 bytes more than their data each.
 

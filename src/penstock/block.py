@@ -3,6 +3,8 @@
 A block is *columns* (each leaf stacked on a leading axis) or *rows* (a list of elements). Columns are what array
 sources give and what `batch` wants; rows are what Python functions make. Only rows can hold a `Failed` element.
 
+Rows that are byte strings may lie in a buffer as yet (`of_records`): who reads them there need not cut them out.
+
 `positions` number the elements in the order in which a keyed operator (`random_map`) first met them; they travel with
 the block so that the key survives a rewrite that moves a shuffle past the operator.
 """
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ._native import cut_records
 from .element import LEAF, Failed, Structure, leaf_bytes, nbytes_of
 
 __all__ = ["Block", "concat_blocks", "stack_leaves"]
@@ -25,7 +28,7 @@ Allocate = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
 class Block:
     """Some consecutive elements, as columns or as rows."""
 
-    __slots__ = ("_rows", "columns", "has_failures", "positions", "size", "structure")
+    __slots__ = ("_rows", "columns", "has_failures", "positions", "records", "size", "structure")
 
     def __init__(
         self,
@@ -42,6 +45,15 @@ class Block:
         self._rows = rows
         self.has_failures = has_failures
         self.positions = positions
+        #: (buffer, offsets, lengths) of byte strings that may not be cut out yet.
+        self.records: tuple[Any, np.ndarray, np.ndarray] | None = None
+
+    @classmethod
+    def of_records(cls, buffer: Any, offsets: np.ndarray, lengths: np.ndarray) -> Block:
+        """A block of byte strings that lie in a buffer, which nobody may change as long as the block lives."""
+        block = cls(len(offsets), LEAF, None, None, False, None)
+        block.records = (buffer, offsets, lengths)
+        return block
 
     @classmethod
     def of_columns(
@@ -62,11 +74,16 @@ class Block:
         """Bytes of the elements."""
         if self.columns is not None:
             return sum(leaf_bytes(column) for column in self.columns)
+        if self._rows is None and self.records is not None:
+            return int(self.records[2].sum()) + self.size * leaf_bytes(b"")
         return sum(map(nbytes_of, self._rows or ()))
 
     def rows(self) -> list[Any]:
         """The elements one by one; rows of columns are views."""
         if self._rows is not None:
+            return self._rows
+        if self.records is not None:
+            self._rows = cut_records(self.records)
             return self._rows
         assert self.columns is not None
         structure = self.structure
@@ -83,6 +100,11 @@ class Block:
             return Block.of_columns(
                 self.structure, [column[start:stop] for column in self.columns], stop - start, positions
             )
+        if self.records is not None:
+            buffer, offsets, lengths = self.records
+            part_block = Block.of_records(buffer, offsets[start:stop], lengths[start:stop])
+            part_block.positions = positions
+            return part_block
         assert self._rows is not None
         rows = self._rows[start:stop]
         return Block.of_rows(rows, positions, None if self.has_failures else False)

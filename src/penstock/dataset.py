@@ -243,6 +243,7 @@ class Dataset:
     # All elements into files.
     save = ending("save:save")
     to_parquet = ending("to_parquet:to_parquet")
+    to_tfrecord = ending("to_tfrecord:to_tfrecord")
 
     @staticmethod
     def list_files(

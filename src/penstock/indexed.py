@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from .block import Block
 from .cursor import Cursor, State, expect_list
 from .order import Index, Order, as_array
 
-__all__ = ["IndexCursor"]
+__all__ = ["IndexCursor", "close_reader"]
 
 # Orders are asked for this many places at once: small pulls then cost a slice, not a kernel call.
 _AHEAD = 4096
@@ -26,11 +26,19 @@ class _Reader(Protocol):
     `index[start : start + size]` and may look at the indices behind them.
     """
 
-    def read(self, index: Index) -> Block: ...
+    def read(self, index: Index) -> Block:
+        """These elements, or the first of them, where there is no room for all."""
 
 
 class _Lease(Protocol):
     def release(self) -> None: ...
+
+
+def close_reader(reader: Any) -> None:
+    """Closes a reader that holds something, such as files."""
+    close = getattr(reader, "close", None)
+    if close is not None:
+        close()
 
 
 class IndexCursor(Cursor):
@@ -82,11 +90,10 @@ class IndexCursor(Cursor):
         at, ahead = self._ahead_at, self._ahead
         if at + n > len(ahead):
             return self._pull_afresh(n)
-        self._ahead_at = at + n
-        self._place += n
-        if self._gather is not None:
-            return self._gather(ahead, at, n)
-        return self._read(ahead[at : at + n])
+        block = self._read(ahead[at : at + n]) if self._gather is None else self._gather(ahead, at, n)
+        self._ahead_at = at + block.size
+        self._place += block.size
+        return block
 
     def _pull_afresh(self, n: int) -> Block | None:
         """Pulls where fewer than n indices lie ready, and lays some more ready for the next time."""
@@ -96,8 +103,11 @@ class IndexCursor(Cursor):
         index = self._outer.slice(start, start + max(n - ready.size, _AHEAD))
         if isinstance(index, slice) and not ready.size:
             count = min(n, index.stop - index.start)
-            self._place += count
-            return self._read(slice(index.start, index.start + count)) if count else None
+            if not count:
+                return None
+            block = self._read(slice(index.start, index.start + count))
+            self._place += block.size
+            return block
         self._ahead = np.concatenate([ready, as_array(index)]) if ready.size else as_array(index)
         self._ahead_at = 0
         return self.pull(min(n, self._ahead.size)) if self._ahead.size else None
@@ -107,7 +117,7 @@ class IndexCursor(Cursor):
             return self._reader.read(index)
         places = as_array(index)
         block = self._reader.read(self._order.at(places))
-        block.positions = places
+        block.positions = places[: block.size]
         return block
 
     def lost(self, n: int) -> None:
@@ -149,6 +159,7 @@ class IndexCursor(Cursor):
     def close(self) -> None:
         if self._lease is not None:
             self._lease.release()
+        close_reader(self._reader)
 
     def __repr__(self) -> str:
         return f"IndexCursor({self._place} of {self._outer.length})"

@@ -7,7 +7,7 @@ a dataset of names a `flat_map` or `interleave` of that dataset.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .dataset import Dataset
 from .element import is_dataset
@@ -16,15 +16,16 @@ from .io.csv_records import CsvRecords
 from .io.fixed_length import FixedLengthRecords
 from .io.paths import expand_paths
 from .io.text import TextLines
+from .io.tfrecord import TFRecords
 from .options import AUTOTUNE
 from .plan.node import Node, caller_origin, located
 from .plan.op import Op, argument
 
-__all__ = ["CsvDataset", "FixedLengthRecordDataset", "TextLineDataset", "files_dataset"]
+__all__ = ["CsvDataset", "FixedLengthRecordDataset", "TFRecordDataset", "TextLineDataset", "files_dataset"]
 
 
 def files_dataset(
-    name: str, filenames: Any, num_parallel_reads: int | None, make: Callable[[Any], Op]
+    name: str, filenames: Any, num_parallel_reads: int | None, make: Callable[[Any], Op], gives_records: bool = False
 ) -> tuple[Node, Any]:
     """The plan of a dataset of files, and the dataset of which it is made (None if it is a source).
 
@@ -33,6 +34,7 @@ def files_dataset(
         filenames: Paths, or a dataset of them.
         num_parallel_reads: How many files are read in turn; None for one after the other.
         make: The source for some files.
+        gives_records: Whether elements are records that a function is likely to parse.
     """
     origin = caller_origin()
     try:
@@ -42,6 +44,8 @@ def files_dataset(
 
         def open_file(file: Any) -> Dataset:
             return Dataset(Node(make(file), (), origin))
+
+        open_file.gives_records = gives_records  # type: ignore[attr-defined]
 
         if num_parallel_reads is None:
             made = names.flat_map(open_file)
@@ -69,12 +73,65 @@ def _as_bytes(filenames: Any) -> Any:
 
 
 class _FilesDataset(Dataset):
+    #: What `Op.gives_records` asks: this class itself may be what `interleave` calls.
+    gives_records: ClassVar[bool] = False
+
     def _build(self, filenames: Any, num_parallel_reads: int | None, make: Callable[[Any], Op]) -> None:
-        node, made = files_dataset(type(self).__name__, filenames, num_parallel_reads, make)
+        node, made = files_dataset(type(self).__name__, filenames, num_parallel_reads, make, self.gives_records)
         if made is None:
             super().__init__(node)
         else:
             super().__init__(node, made._options, made._epochs)
+
+
+class TFRecordDataset(_FilesDataset):
+    """The records of TFRecord files, as byte strings.
+
+    Both checksums of every record are compared. One whose data are damaged is an error in its place, and the next
+    record follows; where a length is damaged, or the file ends within a record, or is missing, that is an error in its
+    place, and the next file follows.
+
+    Files of this machine that are not compressed are read at any place: `shuffle` and `shard` work on indices, for
+    which the first run goes through the files once, from length to length. How many records there are is `UNKNOWN` all
+    the same, as in tf.data: use `assert_cardinality` to say it.
+
+    A `map` whose function does nothing but call `ps.io.parse_single_example`, and pick from what it returns, is
+    recognised: records are parsed a block at a time. To find out, the function is called once with a stand-in for a
+    record.
+
+    Args:
+        filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
+        compression_type: "GZIP", "ZLIB", or None.
+        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        num_parallel_reads: Files that are read in turn, a record of each, and ahead by a thread each. None: one file
+            after the other.
+        name: Accepted for tf.data's sake.
+
+    Memory: the buffer, which grows for a longer record, and the records asked for; under `shuffle` and `shard` an index
+        of 8 bytes a record.
+    State: the number of the file, an offset in it (after decompression), and the number of the record; with an index,
+        one integer.
+
+    >>> import tempfile, penstock as ps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ps.io.TFRecordWriter(folder + "/a.tfrecord") as writer:
+    ...         for record in (b"one", b"two", b"three"):
+    ...             writer.write(record)
+    ...     list(ps.TFRecordDataset(folder + "/a.tfrecord").skip(1))
+    [b'two', b'three']
+    """
+
+    gives_records = True
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: str | None = None,
+        buffer_size: int | None = None,
+        num_parallel_reads: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._build(filenames, num_parallel_reads, lambda files: TFRecords(files, compression_type, buffer_size))
 
 
 class TextLineDataset(_FilesDataset):

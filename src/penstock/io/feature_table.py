@@ -145,7 +145,7 @@ class FeatureTable:
         where = f"feature {key!r}{of_record}" + (f", step {step}" if step >= 0 else "")
         text = {
             _BAD_FEATURE: f"{where}: expected a list of {kind}, got bytes that are none",
-            _WRONG_KIND: f"{where}: expected {kind}, got {name_of_kind(number) if number else 'nothing known'}",
+            _WRONG_KIND: f"{where}: expected {kind}, got {name_of_kind(number)}",
             _MISSING: f"{where} is missing, and there is no {'allow_missing' if self.are_lists else 'default_value'}",
             _WRONG_COUNT: f"{where}: expected {column.num_values} values of {kind}, got {number}",
         }[flaw]

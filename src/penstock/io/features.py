@@ -46,7 +46,7 @@ def kind_of(dtype: np.dtype[Any]) -> Kind:
 
 
 def name_of_kind(kind: Kind) -> str:
-    return _NAMES[kind]
+    return _NAMES.get(kind, "nothing known")
 
 
 def _dtype(given: Any) -> np.dtype[Any]:

@@ -68,6 +68,10 @@ class Interleave(Op):
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN)
 
+    @property
+    def gives_records(self) -> bool:
+        return getattr(self.map_func, "gives_records", False)
+
     def footprint(self, sizes: Sizes) -> Footprint:
         into, one = times(self._cycle(), sizes.input), times(1, sizes.output)
         held = sizes.at_least_as_seen(None if into is None or one is None else into + one)

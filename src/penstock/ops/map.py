@@ -83,6 +83,10 @@ class Map(Op):
             tells_failures=self.telling,
         )
 
+    @property
+    def element_callable(self) -> Callable[..., Any] | None:
+        return None if self.vectorized or self.stateful else self.map_func
+
     def telling_failures(self) -> Op:
         return dataclasses.replace(self, telling=True)
 

@@ -6,15 +6,18 @@ import dataclasses
 from collections.abc import Sequence
 
 from ..cursor import Cursor
-from ..indexed import IndexCursor
+from ..indexed import IndexCursor, close_reader
 from ..memory.ledger import format_bytes
-from ..order import Order, RangeOrder
+from ..order import Length, Order, RangeOrder
 from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import BlockKind, Context, Op, OrderOf
 from ..plan.traits import SOURCE, Traits
 from ..spec import INFINITE, Spec
 
 __all__ = ["Read"]
+
+# Stands for the number of elements of a source that has not looked for them yet.
+_NOT_KNOWN = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,10 +71,16 @@ class Read(Op):
         """This source with its elements numbered in the present order."""
         return dataclasses.replace(self, numbered_at=len(self.orders))
 
-    def _bound(self, start: int, stop: int) -> OrderOf:
-        """The order that operators start to stop make, on places of what is below them."""
+    def _bound(self, start: int, stop: int, found: Length | None = None) -> OrderOf:
+        """The order that operators start to stop make, on places of what is below them.
+
+        `found` is how many these are, where only a look at the source could tell.
+        """
         below = self._spec_after(start).cardinality
-        length = float("inf") if below == INFINITE else below
+        length: Length = float("inf") if below == INFINITE else below
+        if self.source.indexes_first:
+            found = self.source.found_elements if found is None else found
+            length = _NOT_KNOWN if found is None else found
 
         def identity(epoch: int) -> Order:
             return RangeOrder(length)
@@ -81,13 +90,24 @@ class Read(Op):
             bound = self.orders[i].bind_order(bound, self._spec_after(i).cardinality)
         return bound
 
-    def order(self, epoch: int) -> Order:
+    def order(self, epoch: int, found: int | None = None) -> Order:
         """The source indices of an epoch, up to the place where elements are numbered."""
-        return self._bound(0, len(self.orders) if self.numbered_at is None else self.numbered_at)(epoch)
+        return self._bound(0, len(self.orders) if self.numbered_at is None else self.numbered_at, found)(epoch)
 
-    def numbering(self, epoch: int) -> Order | None:
+    def numbering(self, epoch: int, found: int | None = None) -> Order | None:
         """The order above the place where elements are numbered."""
-        return None if self.numbered_at is None else self._bound(self.numbered_at, len(self.orders))(epoch)
+        if self.numbered_at is None:
+            return None
+        below = self.order(epoch, found).length if self.source.indexes_first else None
+        return self._bound(self.numbered_at, len(self.orders), below)(epoch)
+
+    @property
+    def indexes_first(self) -> bool:
+        return self.source.indexes_first and not self.orders and self.numbered_at is None
+
+    @property
+    def gives_records(self) -> bool:
+        return self.source.gives_records
 
     @property
     def is_random_access(self) -> bool:
@@ -126,11 +146,18 @@ class Read(Op):
         return Footprint(floor, f"{on_indices}; and one element on its way", floor)
 
     def open(self, context: Context) -> Cursor:
-        order, numbering = self.order(context.epoch), self.numbering(context.epoch)
+        reader = self.source.reader(context)
+        found = self.source.found_elements  # now that there is a reader
+        order, numbering = self.order(context.epoch, found), self.numbering(context.epoch, found)
         held = order.held_bytes + (0 if numbering is None else numbering.held_bytes)
         # Who makes a batch of each block gets what it asks for, or the batch could not be made at all.
         fitting = None if context.takes_whole_blocks or self.gives_views else context.transit.fitting
-        return IndexCursor(self.source.reader(context), order, numbering, context.share.acquire(held), fitting)
+        try:
+            lease = context.share.acquire(held)
+        except BaseException:
+            close_reader(reader)
+            raise
+        return IndexCursor(reader, order, numbering, lease, fitting)
 
     def describe(self) -> str:
         orders = "".join(f".{op.describe()}" for op in self.orders)

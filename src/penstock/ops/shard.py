@@ -17,7 +17,7 @@ from ..spec import Spec
 __all__ = ["Shard"]
 
 
-_TRAITS = Traits(runtime="order", moves_below_map=True, by_place=True, passes_columns=True)
+_TRAITS = Traits(runtime="order", moves_below_map=True, by_place=True, needs_index=True, passes_columns=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,7 @@ _BLOCK_BYTES = 1 << 20
 _BLOCK_ELEMENTS = 256
 
 
-_TRAITS = Traits(runtime="order", moves_below_map=True, draws_places=True, passes_columns=True)
+_TRAITS = Traits(runtime="order", moves_below_map=True, draws_places=True, needs_index=True, passes_columns=True)
 
 
 @dataclasses.dataclass(frozen=True)

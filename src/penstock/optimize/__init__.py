@@ -13,12 +13,13 @@ from .driver import Rewrite, Rule, Step, optimize
 from .drop_noops import drop_noops
 from .gather_batches import gather_batches
 from .merge_neighbours import merge_neighbours
+from .parse_blocks import parse_blocks
 from .sink_order import sink_order
 
 __all__ = ["PASSES", "Rewrite", "Rule", "Step", "optimize", "optimized"]
 
 PASSES: tuple[tuple[Rule, ...], ...] = (
-    (drop_noops,),
+    (drop_noops, parse_blocks),
     (merge_neighbours, absorb_order, sink_order),
     (collate_maps,),
     (gather_batches,),

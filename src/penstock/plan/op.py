@@ -239,6 +239,26 @@ class Op:
         return self.spec(()).cardinality
 
     @property
+    def indexes_first(self) -> bool:
+        """Whether a source must look for its elements before it can be read in any order but its own."""
+        return False
+
+    @property
+    def found_elements(self) -> int | None:
+        """How many elements such a source has found; None before it has looked."""
+        return None
+
+    @property
+    def gives_records(self) -> bool:
+        """Whether its elements are byte strings of a format that a function is likely to parse."""
+        return False
+
+    @property
+    def element_callable(self) -> Callable[..., Any] | None:
+        """The user's function of one element, where the operator calls it on each and does nothing else."""
+        return None
+
+    @property
     def reading_may_fail(self) -> bool:
         """Whether a source's elements lie somewhere from where they may not come."""
         return False

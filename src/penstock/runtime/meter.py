@@ -10,7 +10,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State
-from ..element import Failed, nbytes_of
+from ..element import Failed, leaf_bytes, nbytes_of
 from ..errors import PenstockError
 from ..plan.node import Node, located
 
@@ -100,10 +100,16 @@ class MeteredCursor(Cursor):
             if block.columns is not None:
                 nbytes = 0
                 for column in block.columns:
-                    nbytes += column.nbytes
+                    nbytes += column.nbytes if column.dtype.kind != "O" else leaf_bytes(column)
                 meter.num_bytes += nbytes
                 if nbytes > meter.largest_bytes * block.size:
                     meter.largest_bytes = nbytes // block.size
+            elif block.records is not None:  # to look at them one by one would mean to cut them out
+                nbytes = block.nbytes
+                meter.num_bytes += nbytes
+                longest = int(block.records[2].max()) + leaf_bytes(b"")
+                if longest > meter.largest_bytes:
+                    meter.largest_bytes = longest
             else:
                 rows = block.rows()
                 each = nbytes_of(rows[0])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
@@ -133,6 +134,28 @@ class Run:
         if self._adapting:
             self._adapt(perf_counter_ns() - start, block.size, rows[0])
 
+    def pull(self, n: int) -> Block | None:
+        """The next 1 to n elements as they lie together, for who writes many at once; None at the end.
+
+        Not to be mixed with `next`. Elements that failed are in it.
+        """
+        if self._over:
+            return None
+        self._stages.look_at_pressure()
+        try:
+            block = self._root.pull(n)
+        except BaseException:
+            self._close_at("end")
+            raise
+        if block is None:
+            self._close_at("end")
+        return block
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether progress bars may show."""
+        return self._stages.shows_progress
+
     def _hand_over(self, row: Any) -> None:
         """What the caller holds is the caller's: it leaves the ledger."""
         for array in arrays_in(row):
@@ -187,11 +210,6 @@ class Run:
     def stats(self) -> dict[str, Any]:
         """What each stage did so far: elements, bytes, busy and waiting seconds, and what was chosen for it."""
         return {"epoch": self.epoch, **self._stages.stats()}
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether progress bars may show."""
-        return self._settings.progress
 
     def measured(self) -> tuple[Measured, ...]:
         """What each stage gave and held so far, sources first."""

@@ -1,0 +1,197 @@
+"""Where the records of TFRecord files begin: 8 bytes a record, found by going from length to length.
+
+An index is made when a run first needs one, and kept by the dataset for its later runs; each of them holds it on its
+own ledger. Before it is used again, size and time of each file are compared with those it was made of: a file that has
+changed is gone through anew. Data are not read where records are long, and their checksums are compared only when they
+are read.
+"""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+import os
+import threading
+
+import numpy as np
+
+from .._native import scan_records
+from ..errors import FormatError
+from ..plan.op import Context, Progress
+from .paths import RandomFile, local_path, open_random
+from .record_errors import FRAME_BYTES, Stop, damaged, truncated
+
+__all__ = ["FileIndex", "RecordIndex"]
+
+_WINDOW_BYTES = 256 << 10
+_SMALLEST_WINDOW = 4096
+_INT64 = np.dtype(np.int64)
+# What an `array` that grows has in reserve.
+_GROWTH = 9 / 8
+
+
+@dataclasses.dataclass(frozen=True)
+class FileIndex:
+    """The records of one file: record r is `starts[r]` to `starts[r + 1]`, frame included.
+
+    Where the file cannot be read to its end, `flaw` says why: it is the last element, in the place where it was met.
+    """
+
+    path: str
+    stamp: tuple[int, int]
+    starts: np.ndarray
+    flaw: tuple[type[FormatError], str] | None
+
+    @property
+    def num_records(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def num_elements(self) -> int:
+        return self.num_records + (self.flaw is not None)
+
+    def error(self) -> FormatError:
+        """The flaw as an error, a new one each time: errors are marked where they pass."""
+        assert self.flaw is not None
+        kind, text = self.flaw
+        return kind(text)
+
+
+class RecordIndex:
+    """The index of some files, shared by all runs of a dataset."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self._paths = paths
+        self._files: dict[str, FileIndex] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def num_elements(self) -> int | None:
+        """How many elements there are, as far as is known without looking at the files; None before a first run."""
+        files = dict(self._files)
+        if not all(path in files for path in self._paths):
+            return None
+        return sum(files[path].num_elements for path in self._paths)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(file.starts.nbytes for file in list(self._files.values()))
+
+    def files(self, context: Context) -> list[FileIndex]:
+        """The files as they are now; those that are new, or have changed, are gone through."""
+        with self._lock:
+            known = {path: self._files.get(path) for path in self._paths}
+            stale = [path for path, file in known.items() if file is None or file.stamp != _stamp(path)]
+            if stale:
+                total = sum(max(0, _stamp(path)[0]) for path in stale)
+                progress = context.progress("looking for records", total)
+                try:
+                    for path in stale:
+                        self._files[path] = _indexed(path, context, progress)
+                finally:
+                    progress.close()
+            return [self._files[path] for path in self._paths]
+
+    def __getstate__(self) -> tuple[str, ...]:
+        return self._paths
+
+    def __setstate__(self, paths: tuple[str, ...]) -> None:
+        self.__init__(paths)  # type: ignore[misc]  # another process looks for itself
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """Size and time of a file; what never equals another one where there is none."""
+    try:
+        found = os.stat(local_path(path))
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
+
+
+def _indexed(path: str, context: Context, progress: Progress) -> FileIndex:
+    stamp = _stamp(path)
+    walk = _Walk(path, context, progress)
+    try:
+        file = open_random(path)
+        try:
+            walk.through(file)
+        finally:
+            file.close()
+        flaw = None
+    except FormatError as error:
+        flaw = type(error), str(error)
+    finally:
+        walk.close()
+    return FileIndex(path, stamp, np.frombuffer(walk.starts, _INT64), flaw)
+
+
+class _Walk:
+    """Goes through a file from record to record."""
+
+    def __init__(self, path: str, context: Context, progress: Progress) -> None:
+        self._path = path
+        self._context = context
+        self._progress = progress
+        self._lease = context.share.acquire(0)
+        self._window = bytearray()
+        self.starts = array.array("q", [0])
+
+    def through(self, file: RandomFile) -> None:
+        """Finds all records.
+
+        Raises:
+            FormatError: The file goes on with something else; `starts` has what came before.
+        """
+        at, size = 0, self._least()
+        offsets, lengths = np.empty(size // FRAME_BYTES, _INT64), np.empty(size // FRAME_BYTES, _INT64)
+        while at < file.size:
+            window = self._read(file, at, size)
+            found, used, why, expected, got = scan_records(window, 0, True, False, offsets, lengths)
+            if found:
+                ends = offsets[:found] + lengths[:found] + (at + 4)
+                self.starts.frombytes(ends.tobytes())
+            before, at = at, at + used
+            if why in (Stop.BAD_LENGTH, Stop.BAD_DATA):
+                raise damaged(self._path, len(self.starts) - 1, at, why, expected, got)
+            if why == Stop.DATA_INCOMPLETE:
+                if at + FRAME_BYTES + expected > file.size:
+                    raise truncated(self._path, len(self.starts) - 1, at, expected, file.size - at)
+                at += FRAME_BYTES + expected  # its length is all that is needed of it
+                self.starts.append(at)
+                found += 1
+            elif why == Stop.HEADER_INCOMPLETE and at + len(window) - used >= file.size:
+                raise truncated(self._path, len(self.starts) - 1, at, None, file.size - at)
+            self._progress.advance(at - before)
+            self._charge(size)
+            # Of long records a window holds little more than the length of the next one.
+            better = self._better_size((at - before) // max(1, found))
+            if better != size:
+                size = better
+                offsets, lengths = np.empty(size // FRAME_BYTES, _INT64), np.empty(size // FRAME_BYTES, _INT64)
+
+    def _read(self, file: RandomFile, at: int, size: int) -> memoryview:
+        if len(self._window) != size:
+            self._charge(size)
+            self._window = bytearray(size)
+        with memoryview(self._window) as view:
+            count = file.read_into(at, view)
+        if not count:
+            raise truncated(self._path, len(self.starts) - 1, at, None, 0)
+        return memoryview(self._window)[:count]
+
+    def _charge(self, window_bytes: int) -> None:
+        """What is known of the file so far, the window, and what was found in it."""
+        self._lease.settle(int(8 * len(self.starts) * _GROWTH) + 3 * window_bytes)
+
+    def _least(self) -> int:
+        return _SMALLEST_WINDOW if self._context.share.frugal else self._better_size(0)
+
+    def _better_size(self, record_bytes: int) -> int:
+        share = self._context.share
+        if record_bytes > _SMALLEST_WINDOW or share.frugal or share.spare_bytes < 4 * _WINDOW_BYTES:
+            return _SMALLEST_WINDOW
+        return _WINDOW_BYTES
+
+    def close(self) -> None:
+        self._window = bytearray()
+        self._lease.release()

@@ -1,0 +1,119 @@
+"""TFRecord files as a source: what `ps.TFRecordDataset` is made of.
+
+In their own order files are streamed, a window at a time. Where something reaches for records far apart (`shuffle`,
+`shard`), files of this machine that are not compressed are gone through once for an index, and order is arithmetic on
+numbers from then on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..cursor import Cursor, State
+from ..element import string
+from ..memory.ledger import format_bytes
+from ..plan.footprint import Footprint, Sizes
+from ..plan.op import Context, Op, Reader, argument
+from ..plan.traits import CURSOR, Traits
+from ..spec import Spec, TensorSpec
+from .file_window import of_stream
+from .inflate import InflatedStream
+from .paths import check_compression, expand_paths, is_local, shown_paths
+from .reading import FilesCursor
+from .record_index import RecordIndex
+from .record_reader import RecordReader
+from .record_window import StreamedRecords, Windows
+
+__all__ = ["TFRecords"]
+
+# Not the constant of sources that know how many elements they have.
+_INDEXED = Traits(runtime="source")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TFRecords(Op):
+    """The records of TFRecord files, as byte strings.
+
+    Args:
+        filenames: A path, a pattern, a URI, or a list of them.
+        compression_type: "GZIP", "ZLIB", or None.
+        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+
+    Memory: the buffer, which grows for a longer record, and the records asked for; under `shuffle` and `shard` an index
+        of 8 bytes a record.
+    State: the number of the file, an offset in it (after decompression), and the number of the record; with an index,
+        one integer.
+    """
+
+    tuning: ClassVar[tuple[str, ...]] = ("buffer_size",)
+
+    filenames: Any
+    compression_type: str | None = None
+    buffer_size: int | None = None
+    _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
+    _index: RecordIndex | None = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        compression = check_compression("compression_type", self.compression_type)
+        object.__setattr__(self, "compression_type", compression)
+        if self.buffer_size is not None:
+            object.__setattr__(self, "buffer_size", argument("buffer_size", self.buffer_size, at_least=0))
+        paths = tuple(expand_paths(self.filenames))
+        object.__setattr__(self, "_paths", paths)
+        has_index = compression is None and all(map(is_local, paths))
+        object.__setattr__(self, "_index", RecordIndex(paths) if has_index else None)
+
+    @property
+    def name(self) -> str:
+        return "TFRecordDataset"
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(TensorSpec((), string))
+
+    @property
+    def traits(self) -> Traits:
+        return CURSOR if self._index is None else _INDEXED
+
+    @property
+    def indexes_first(self) -> bool:
+        return self._index is not None
+
+    @property
+    def found_elements(self) -> int | None:
+        return None if self._index is None else self._index.num_elements
+
+    @property
+    def gives_records(self) -> bool:
+        return True
+
+    @property
+    def reading_may_fail(self) -> bool:
+        return True
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        held = InflatedStream.held_bytes if self.compression_type else 0
+        stream = of_stream(sizes, self.buffer_size, held)
+        index = 0 if self._index is None else self._index.nbytes
+        if not index or stream.floor_bytes is None or stream.held_bytes is None:
+            return stream
+        return Footprint(
+            stream.held_bytes + index, f"{stream.reason}; an index of {format_bytes(index)}", stream.floor_bytes + index
+        )
+
+    def reader(self, context: Context) -> Reader:
+        assert self._index is not None
+        return RecordReader(self._index, context)
+
+    def open(self, context: Context) -> Cursor:
+        windows = Windows()
+
+        def open_records(path: str, position: State) -> StreamedRecords:
+            return StreamedRecords(path, context, self.compression_type, self.buffer_size, position, windows)
+
+        return FilesCursor(context, self._paths, open_records)
+
+    def describe(self) -> str:
+        compression = "" if self.compression_type is None else f", {self.compression_type}"
+        return f"TFRecordDataset({shown_paths(self._paths)}{compression})"

@@ -1,0 +1,188 @@
+"""Parsing by blocks: whatever the features and the records, what a function as written gives, to the bit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.testing import check_op, elements_of, same
+from tests.unit.io.files import at_the_minimum
+
+Fixed = ps.io.FixedLenFeature
+NAMES = ("x", "y", "s", "ünï")
+KINDS = ("float32", "int64", "bytes")
+
+
+@st.composite
+def specs(draw: Any) -> dict[str, Any]:
+    """Features of fixed length, with and without defaults."""
+    found: dict[str, Any] = {}
+    for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True)):
+        shape, kind = draw(st.sampled_from([(), (1,), (2,), (2, 2), (0,)])), draw(st.sampled_from(KINDS))
+        size = int(np.prod(shape))
+        default = ([b"d"] if kind == "bytes" else [7]) * size
+        given_default = np.array(default, object if kind == "bytes" else kind).reshape(shape)
+        found[name] = Fixed(shape, kind, given_default if draw(st.booleans()) else None)
+    return found
+
+
+@st.composite
+def records(draw: Any, spec: dict[str, Any]) -> bytes:
+    """Mostly Examples that fit; some lack a feature, have another kind, or are none."""
+    flaw = draw(st.sampled_from(["", "", "", "", "missing", "kind", "count", "bytes"]))
+    if flaw == "bytes":
+        return draw(st.binary(max_size=8))
+    features: dict[str, Any] = {}
+    for i, (name, feature) in enumerate(spec.items()):
+        if i == 0 and flaw == "missing":
+            continue
+        size = feature.num_values + (i == 0 and flaw == "count")
+        kind = "int64" if feature.dtype == np.float32 else "float32"
+        dtype = np.dtype(kind) if i == 0 and flaw == "kind" else feature.dtype
+        number = draw(st.integers(-3, 100))
+        features[name] = [b"%d" % number] * size if dtype.hasobject else np.full(size, number, dtype)
+    return ps.io.encode_example(features)
+
+
+def pick(parsed: dict[str, Any], how: str) -> Any:
+    if how == "pop":
+        first = parsed.pop(next(iter(parsed)))
+        return (parsed, first) if parsed else first
+    if how == "tuple":
+        return tuple(parsed.values())
+    if how == "list":
+        return list(parsed.values())
+    if how == "twice":
+        return {"a": next(iter(parsed.values())), "b": (next(iter(parsed.values())),)}
+    return parsed
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(data=st.data())
+def test_recognised_is_as_written(tmp_path_factory: Any, data: Any) -> None:
+    spec = data.draw(specs())
+    found = data.draw(st.lists(records(spec), max_size=12))
+    how = data.draw(st.sampled_from(["whole", "pop", "tuple", "list", "twice"]))
+    path = tmp_path_factory.mktemp("records") / "a"
+    with ps.io.TFRecordWriter(path) as writer:
+        for record in found:
+            writer.write(record)
+
+    def recognised(record: Any) -> Any:
+        return pick(ps.io.parse_single_example(record, spec), how)
+
+    def opaque(record: Any) -> Any:
+        assert isinstance(record, bytes)
+        return recognised(record)
+
+    source = ps.TFRecordDataset(path)
+    for build in (
+        lambda ds, f: ds.map(f),
+        lambda ds, f: ds.map(f).batch(3),
+        lambda ds, f: ds.map(f).shuffle(4, seed=1).batch(2),
+        lambda ds, f: ds.map(f).take(5).batch(2, drop_remainder=True),
+    ):
+        ours, written = build(source, recognised), build(source, opaque)
+        assert is_recognised(ours)
+        assert not is_recognised(written)
+        results = [elements_of(ds.run(epoch=0)) for ds in (ours, written)]
+        assert len(results[0]) == len(results[1])
+        assert all(map(same, *results))
+        texts = [[str(e.error).split("at ")[-1][30:] for e in part if hasattr(e, "error")] for part in results]
+        assert texts[0] == texts[1]
+
+
+def is_recognised(dataset: Any) -> bool:
+    return any(step.rule == "parse_blocks" for step in dataset.explain().steps)
+
+
+SPEC = {"x": Fixed([4], "float32"), "y": Fixed([], "int64"), "s": Fixed([], bytes, b"none")}
+
+
+def parse(record: Any) -> Any:
+    return ps.io.parse_single_example(record, SPEC)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    with ps.io.TFRecordWriter(tmp_path / "a") as writer:
+        for i in range(40):
+            features = {"x": generator.random(4, np.float32), "y": i, "s": b"s" * i}
+            writer.write(ps.io.encode_example(features) if i != 17 else b"this is no Example")
+    return tmp_path / "a"
+
+
+def test_the_laws(file: Path) -> None:
+    records = ps.TFRecordDataset(file)
+    for dataset in (
+        records.map(parse),
+        records.map(parse).batch(8),
+        records.map(parse).shuffle(10, seed=1).batch(8),
+        records.map(parse).map(lambda e: e["x"] * 2).batch(8),
+        records.map(parse, num_parallel_calls=3).batch(7).prefetch(2),
+        records.map(parse).take(20).batch(6),
+        records.shuffle(5, seed=1).map(parse).ignore_errors().batch(8),
+    ):
+        assert is_recognised(dataset)
+        check_op(dataset)
+
+
+def test_a_bad_record_fails_alone_and_in_its_place(file: Path) -> None:
+    found = elements_of(ps.TFRecordDataset(file).map(parse).run())
+    assert [i for i, element in enumerate(found) if hasattr(element, "error")] == [17]
+    assert "the record is not a serialized tf.train.Example" in str(found[17].error)
+    assert str(found[17].error).startswith("map at test_parse_examples.py:")
+    batches = list(ps.TFRecordDataset(file).map(parse).ignore_errors().batch(13))
+    assert [int(y) for batch in batches for y in batch["y"]] == [i for i in range(40) if i != 17]
+
+
+@pytest.mark.parametrize("count", [0, 3, 5, 100])
+def test_a_wrong_number_of_values_is_told(count: int) -> None:
+    record = ps.io.encode_example({"x": np.zeros(count, np.float32), "y": 1})
+    with pytest.raises(ps.errors.RecordError, match=rf"'x': expected 4 values of float32, got {count}"):
+        parse(record)
+
+
+def test_a_function_that_catches_errors_still_does(file: Path) -> None:
+    def forgiving(record: Any) -> Any:
+        try:
+            return parse(record)
+        except ps.errors.RecordError:
+            return {"x": np.zeros(4, np.float32), "y": np.int64(-1), "s": b""}
+
+    dataset = ps.TFRecordDataset(file).map(forgiving).batch(40)
+    assert is_recognised(dataset)
+    assert next(iter(dataset))["y"].tolist() == [-1 if i == 17 else i for i in range(40)]
+
+
+def test_records_of_any_source_of_records_are_parsed_in_blocks(file: Path) -> None:
+    for records in (
+        ps.TFRecordDataset([file, file], num_parallel_reads=2),
+        ps.Dataset.from_tensor_slices([str(file).encode()] * 3).interleave(ps.TFRecordDataset, cycle_length=2),
+        ps.TFRecordDataset(ps.Dataset.from_tensor_slices([str(file).encode()])),
+        ps.TFRecordDataset(file).prefetch(2).take(5),
+    ):
+        assert is_recognised(records.map(parse))
+        check_op(records.map(parse).batch(9))
+
+
+def test_batches_do_not_share_arrays(file: Path) -> None:
+    dataset = ps.TFRecordDataset(file).take(8).map(lambda r: (parse(r)["x"], parse(r)["x"]))
+    assert not is_recognised(dataset)
+    twice = ps.TFRecordDataset(file).take(8).map(lambda r: (lambda p: (p["x"], p["x"]))(parse(r))).batch(8)
+    assert is_recognised(twice)
+    first, second = next(iter(twice))
+    assert not np.shares_memory(first, second)
+    assert np.array_equal(first, second)
+
+
+def test_the_minimum_is_enough(file: Path) -> None:
+    at_the_minimum(ps.TFRecordDataset(file).take(16).map(parse).batch(4))
+    at_the_minimum(
+        ps.TFRecordDataset(file).take(16).shuffle(seed=1, reshuffle_each_iteration=False).map(parse).batch(4)
+    )
