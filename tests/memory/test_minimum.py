@@ -98,3 +98,40 @@ def test_a_dataset_that_is_read_in_two_places_counts_twice() -> None:
     run = ps.Dataset.zip((rows, rows)).run(memory=100 * largest)
     assert all((a == b).all() for a, b in run)
     assert run.ledger.peak_bytes >= 2 * largest
+
+
+def test_the_minimum_of_a_stream_that_is_shuffled_on_disk() -> None:
+    """What is known of hundreds of files, one for each element, is part of what it needs."""
+
+    def images() -> Any:
+        return (np.full((100, 100, 3), i % 256, np.uint8) for i in range(700))
+
+    dataset = ps.Dataset.from_generator(images, ps.TensorSpec((100, 100, 3), np.uint8)).shuffle(500, seed=1).batch(16)
+    minimum = dataset.explain(sample=8).to_dict()["minimum_bytes"]
+    found, peak, left = results(dataset, minimum)
+    assert found == results(dataset)[0]
+    assert peak <= minimum
+    assert left == 0
+
+
+@pytest.mark.timeout(60)
+def test_no_thread_waits_for_memory_with_the_slots_in_its_hands() -> None:
+    """A worker that reads from disk waits for room, which the stage above has to give: both need slots for that."""
+
+    def images() -> Any:
+        sizes = np.random.default_rng(0).integers(64, 160, (400, 2))
+        return ((np.full((*size, 3), i % 256, np.uint8), i) for i, size in enumerate(sizes))
+
+    spec = (ps.TensorSpec((None, None, 3), np.uint8), ps.TensorSpec((), np.int64))
+    dataset = ps.Dataset.from_generator(images, spec).map(lambda x, i: (x.astype(np.float32) / 255, i), 8)
+    dataset = dataset.shuffle(150, seed=1).padded_batch(16).prefetch(2)
+    minimum = dataset.explain(sample=8).to_dict()["minimum_bytes"]
+    for memory in (minimum, minimum + minimum // 50):
+        assert sorted(n for _, numbers in dataset.run(memory=memory) for n in numbers.tolist()) == list(range(400))
+
+
+@pytest.mark.parametrize("memory", [1, 7, 15, 100])
+def test_a_budget_of_next_to_nothing_is_refused_in_words(memory: int) -> None:
+    dataset = ps.Dataset.from_generator(lambda: iter([np.zeros(1000)] * 3)).shuffle(2)
+    with pytest.raises(ps.errors.OverBudget, match="use memory="):
+        list(dataset.run(memory=memory))

@@ -77,6 +77,7 @@ def least_memory_needed(count: int, size: ElementSize) -> int:
     alone = _ALONE_INDEX_BYTES if size.nbytes >= _LEAST_BATCH_BYTES else 0
     index = count * (24 + alone) + num_files * _FILE_INDEX_BYTES
     one = memory_needed(1, size)
+    index = min(index, count * (one or 0) + _SOME_FILES * _FILE_INDEX_BYTES)  # where all can stay, none need go
     return index + 3 * max(one or 0, size.slots(1)) + 2 * _LEAST_BATCH_BYTES
 
 

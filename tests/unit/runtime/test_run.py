@@ -458,3 +458,12 @@ def test_a_sample_of_the_plan_that_runs_says_nothing_of_the_one_as_written() -> 
     as_written = rows.run(optimize=False)
     assert sum(stage["floor_bytes"] for stage in as_written.memory()["stages"]) == 0
     assert [len(x) for x in as_written] == [len(x) for x in rows.run(memory=minimum)]
+
+
+def test_a_run_that_an_error_ended_says_so_again() -> None:
+    """Who catches errors and goes on must not take it for the end of the data."""
+    with ps.Dataset.range(9).map(lambda n: np.zeros(1000 if n < 3 else 100_000)).run(memory="100kB") as run:
+        assert [len(next(run)) for _ in range(3)] == [1000] * 3
+        for _ in range(3):
+            with pytest.raises(OverBudget, match="use memory="):
+                next(run)
