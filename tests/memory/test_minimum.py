@@ -106,7 +106,8 @@ def test_the_minimum_of_a_stream_that_is_shuffled_on_disk() -> None:
     def images() -> Any:
         return (np.full((100, 100, 3), i % 256, np.uint8) for i in range(700))
 
-    dataset = ps.Dataset.from_generator(images, ps.TensorSpec((100, 100, 3), np.uint8)).shuffle(500, seed=1).batch(16)
+    dataset = ps.Dataset.from_generator(images, ps.TensorSpec((100, 100, 3), np.uint8))
+    dataset = dataset.shuffle(500, seed=1, reshuffle_each_iteration=False).batch(16)
     minimum = dataset.explain(sample=8).to_dict()["minimum_bytes"]
     found, peak, left = results(dataset, minimum)
     assert found == results(dataset)[0]
