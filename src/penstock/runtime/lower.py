@@ -328,7 +328,7 @@ class _Context:
 
     def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
         boundary = self.boundary if self.detached else Boundary(self.boundary)
-        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary)
+        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary, self.spill)
 
     def progress(self, what: str, total: int) -> ProgressBar:
         return ProgressBar(f"{self.node.op.name}: {what}", None if total < 0 else total, self.stages.shows_progress)
@@ -404,7 +404,9 @@ def _cursor_of(context: _Context) -> Cursor:
     context.detach()
     live = any(node.op.traits.live for node in context.node.walk())
     share, arena, meter = context.share, context.arena, context.meter
-    return ParallelCursor(context.input, function, traits, ordered, share, arena, meter, context.boundary, live)
+    return ParallelCursor(
+        context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
+    )
 
 
 def _floors(division: Division) -> dict[int, int]:
