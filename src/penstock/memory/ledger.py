@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from ..errors import BudgetTooSmall, ElementTooLarge, OverBudget
+from .lease import Lease
 from .pool import Pool
 
 __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
@@ -45,34 +46,6 @@ def format_bytes(nbytes: float) -> str:
         if rounded >= size:
             return f"{rounded / size:.3g} {unit}"
     return f"{nbytes:.0f} B"
-
-
-class Lease:
-    """Some bytes that a stage may hold; on the slack alone while they are `ahead` of others of the same stage."""
-
-    __slots__ = ("_share", "ahead", "nbytes")
-
-    def __init__(self, share: Share, nbytes: int, ahead: bool = False) -> None:
-        self._share = share
-        self.nbytes = nbytes
-        self.ahead = ahead
-
-    def settle(self, nbytes: int, single: bool = False) -> None:
-        """Corrects the size to what the bytes turned out to be; more than was reserved may be refused."""
-        if nbytes > self.nbytes:
-            self._share.charge(nbytes - self.nbytes, single, self)
-        elif nbytes < self.nbytes:
-            self._share.discharge(self.nbytes - nbytes, self)
-
-    def release(self) -> None:
-        """Gives the bytes back; a second call does nothing."""
-        if self.nbytes:
-            self._share.discharge(self.nbytes, self)
-
-    def come_first(self) -> None:
-        """It is this one's turn: from now on it may use the floor."""
-        if self.ahead:
-            self._share.come_first(self)
 
 
 class Share:
@@ -182,7 +155,11 @@ class Share:
     def charge(self, nbytes: int, single: bool = False, lease: Lease | None = None) -> None:
         """Puts `nbytes` on the ledger; `OverBudget` where there is no room, `ElementTooLarge` for a single thing."""
         ledger = self._ledger
-        if not ledger.try_charge(self, nbytes, 0, lease) and not ledger.wait_and_charge(self, nbytes, lease):
+        if (
+            not ledger.try_charge(self, nbytes, 0, lease)
+            and not ledger.wait_and_charge(self, nbytes, lease)
+            and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
+        ):
             error = ledger.refused(self, nbytes, single)
             raise type(error)(f"{error}{ledger.about_pool(self, nbytes)}")
 
@@ -215,6 +192,7 @@ class Ledger:
         self.needs: Callable[[], list[tuple[Share, int]]] = list
         self._pool = pool
         self._set_aside = 0  # taken from the pool for floors to come
+        self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
         self._taken_from_pool = 0
         self._releases: dict[int, tuple[Callable[[], None], bool]] = {}
         self._slack_used = 0
@@ -262,7 +240,7 @@ class Ledger:
     @property
     def lacking_bytes(self) -> int:
         """What is missing for what somebody asked for last, and to a pool that is overdrawn."""
-        lacking = self.wanted_bytes - (self.budget_bytes - self._floors - self._slack_used)
+        lacking = self.wanted_bytes - self._own_slack_bytes
         return max(0, lacking if self._pool is None else max(lacking, self._pool.lacking_bytes(self.wanted_bytes)))
 
     @property
@@ -270,10 +248,15 @@ class Ledger:
         """Whether its pool is overdrawn and it holds more than its floors."""
         return self._pool is not None and self._slack_used > 0 and self._pool.lacking_bytes(0) > 0
 
-    def pool_resized(self) -> None:
-        """Its budget grows with the pool. It does not shrink: what was promised to its stages stays theirs."""
+    def pool_resized(self, were_free_bytes: int) -> None:
+        """Its budget grows with the pool. It does not shrink: what was promised to its stages stays theirs.
+
+        What was free before (`were_free_bytes`) they may still use for what they must have: some may be in the midst of
+        it.
+        """
         with self._lock:
             if self._pool is not None:
+                self._grace = max(self._grace, were_free_bytes)
                 self.budget_bytes = max(self.budget_bytes, self._pool.total_bytes)
                 self.headroom_bytes = self.aim_bytes // 10
 
@@ -285,15 +268,18 @@ class Ledger:
     @property
     def slack_bytes(self) -> int:
         """What the floors leave, and nobody uses yet."""
-        slack = self.budget_bytes - self._floors - self._slack_used
-        return slack if self._pool is None else min(slack, self._pool.free_bytes)
+        return self._own_slack_bytes if self._pool is None else min(self._own_slack_bytes, self._pool.free_bytes)
+
+    @property
+    def _own_slack_bytes(self) -> int:
+        return self.budget_bytes - self._floors - self._slack_used
 
     def raise_floor(self, share: Share, nbytes: int, overdraw: bool = False) -> None:
         """Moves bytes from the slack to a share's floor, as many as there are up to `nbytes` in all."""
         with self._lock:
             extra = nbytes - share.floor_bytes
             used = share.slack_used_bytes - share.ahead_bytes
-            slack = self.budget_bytes - self._floors - self._slack_used if overdraw else self.slack_bytes
+            slack = self._own_slack_bytes if overdraw else self.slack_bytes
             extra = min(extra, slack + used)
             if extra <= 0 or not self._take_from_pool(extra - min(extra, used), overdraw):
                 return
@@ -338,16 +324,20 @@ class Ledger:
         finally:
             self._of_thread.asking = False
 
-    def charge_free(self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None) -> bool:
-        """Puts bytes on a share's account, if they are free as it is."""
+    def charge_free(
+        self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None, overdraw: bool = False
+    ) -> bool:
+        """Puts bytes on a share's account, if they are free as it is, or (`overdraw`) were before the pool shrank."""
         with self._lock:
             if leave_bytes and self._pool is not None:
                 leave_bytes += self._pool.awaited_bytes
             ahead = nbytes if lease is not None and lease.ahead else 0
             charged = share.charged_bytes + nbytes
             over = max(share.ahead_bytes + ahead, charged - share.floor_bytes) - share.slack_used_bytes
-            if over and (over + leave_bytes > self.slack_bytes or not self._take_from_pool(over)):
+            slack = min(self._grace, self._own_slack_bytes) if overdraw else self.slack_bytes
+            if over and (over + leave_bytes > slack or not self._take_from_pool(over, overdraw)):
                 return False
+            self._grace -= over if overdraw else 0
             self._slack_used += over
             share.ahead_bytes += ahead
             share.charged_bytes = charged

@@ -7,7 +7,8 @@ The contract:
    takes what he can do without. If it is still too little, or the floors alone do not fit, the run is refused.
 2. Open runs come first: each sets aside what its stages were seen to need before another takes it.
 3. A pool that is made smaller is *overdrawn* for as long as the floors of open runs are more than it. Floors stay with
-   their runs. All else gives way, and nobody gets more until there is room.
+   their runs. All else gives way, and nobody gets more until there is room; but what was free before may still be used,
+   once, by runs that were open then and cannot do without: stages may be in the midst of what they found room for.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Member(Protocol):
 
     def keep_needs(self, overdraw: bool) -> None: ...
 
-    def pool_resized(self) -> None: ...
+    def pool_resized(self, were_free_bytes: int) -> None: ...
 
 
 class Pool:
@@ -111,10 +112,11 @@ class Pool:
     def resize(self, total_bytes: int) -> None:
         """Sets another size. Where runs hold more, they keep what they need at least and give back what they can."""
         with self._lock:
+            were_free_bytes = self.free_bytes
             self.total_bytes = total_bytes
         members = self._others(None)
         for member in members:
-            member.pool_resized()
+            member.pool_resized(were_free_bytes)
         if self.lacking_bytes(0):
             # What is needed counts before anybody is asked, and again with the room that was made.
             for member in members:

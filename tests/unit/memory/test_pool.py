@@ -98,6 +98,8 @@ def test_a_smaller_pool_takes_effect_at_once() -> None:
     lease = share.acquire(60)
     pool.resize(50)
     assert pool.free_bytes == 0
+    assert share.try_acquire(1) is None
+    share.acquire(40).release()  # that much was free, and somebody may have counted on it
     with pytest.raises(OverBudget):
         share.acquire(1)
     lease.release()
@@ -132,6 +134,10 @@ def test_floors_stay_in_a_pool_that_is_smaller_than_they() -> None:
     pool.resize(20)
     assert (share.floor_bytes, other.floor_bytes, pool.taken_bytes, pool.free_bytes) == (60, 5, 65, 0)
     share.charge(60)
+    other.charge(35)
+    other.discharge(30)  # 60 were free before, of which 30 are left to who cannot do without
+    other.charge(30)
+    other.discharge(30)
     with pytest.raises(OverBudget, match=r"the pool that runs share is 20 B.*ps.set_memory\(66\)"):
         share.charge(1)
     pool.resize(66)
@@ -195,7 +201,13 @@ def test_runs_that_open_at_the_same_time_wait_in_turn() -> None:
     lease = first.share("cache").acquire(100)
     others = [Ledger(100, pool) for _ in range(4)]
     asked = threading.Barrier(2, timeout=10)
-    first.on_shortage(lambda: None if lease.nbytes == 0 else (asked.wait(), lease.release()) and None)
+
+    def give_way() -> None:
+        if lease.nbytes:
+            asked.wait()
+            lease.release()
+
+    first.on_shortage(give_way)
     results: list[bool] = []
     threads = [
         threading.Thread(target=lambda other=other: results.append(pool.take_floors(other, 25, wait_s=10)))

@@ -91,9 +91,9 @@ def test_an_open_run_gives_way_to_a_smaller_pool_and_goes_on(name: str, measured
 
 
 def test_what_cannot_go_on_in_a_smaller_pool_names_it() -> None:
-    ps.set_memory("40MB")
+    ps.set_memory("3MB")
     with elements().map(lambda x: x + 1).batch(8).run() as run:
-        ps.set_memory("2MB")  # before anything was seen of what it needs
+        ps.set_memory("2MB")  # before anything was seen of what it needs, which even the larger one had not
         with pytest.raises(ps.errors.OverBudget, match=r"the pool that runs share is 2,000,000 B") as caught:
             next(run)
     found = re.search(r"ps\.set_memory\(([0-9_]+)\)", str(caught.value))
