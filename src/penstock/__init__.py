@@ -13,7 +13,7 @@ from . import errors, io
 from .dataset import Dataset
 from .element import Ragged, Sparse, string
 from .options import AUTOTUNE, Options
-from .runtime.process_pool import set_memory
+from .runtime.process_pool import get_memory, set_memory
 from .runtime.run import Run
 from .spec import INFINITE, UNKNOWN, DatasetSpec, NoneSpec, RaggedSpec, SparseSpec, TensorSpec
 
@@ -42,6 +42,7 @@ __all__ = [
     "TextLineDataset",
     "__version__",
     "errors",
+    "get_memory",
     "image",
     "io",
     "set_memory",

@@ -66,17 +66,32 @@ class Division:
         """Refuses a budget that the floors do not fit in."""
         if self.minimum_bytes <= budget_bytes:
             return
-        rows = [need for need in reversed(self.needs) if need.floor_bytes]
-        width = max(len(need.name) for need in rows)
-        table = "\n".join(
-            f"  {need.name:<{width}}  {format_bytes(need.floor_bytes):>8}  {need.footprint.reason}" for need in rows
-        )
         need, budget = format_bytes(self.minimum_bytes), format_bytes(budget_bytes)
         if need == budget:
             need, budget = f"{self.minimum_bytes:,} B", f"{budget_bytes:,} B"
         raise BudgetTooSmall(
-            f"the stages need at least {need} and the budget is {budget}:\n{table}\n"
+            f"the stages need at least {need} and the budget is {budget}:\n{self._table()}\n"
             f"use memory={self.minimum_bytes:_} or more"
+        )
+
+    def refused_by_pool(self, total_bytes: int, others_bytes: int, others_floor_bytes: int) -> BudgetTooSmall:
+        """Why a pool has no room for the floors: its size, and what other open runs hold and need of it."""
+        need = self.minimum_bytes
+        others = "no other run is open"
+        if others_bytes:
+            others = f"other open runs hold {others_bytes:,} B, of which they need {others_floor_bytes:,} B at least"
+        return BudgetTooSmall(
+            f"the stages need at least {need:,} B, and the pool that runs share is {total_bytes:,} B; {others}:\n"
+            f"{self._table()}\n"
+            f"use ps.set_memory({others_bytes + need:_}) or more, or memory={need:_} or more for this run alone"
+            f"{', or close another run first' if others_bytes else ''}"
+        )
+
+    def _table(self) -> str:
+        rows = [need for need in reversed(self.needs) if need.floor_bytes]
+        width = max(len(need.name) for need in rows)
+        return "\n".join(
+            f"  {need.name:<{width}}  {format_bytes(need.floor_bytes):>8}  {need.footprint.reason}" for need in rows
         )
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from ..errors import BudgetTooSmall, ElementTooLarge, OverBudget
+from .lease import Lease
 from .pool import Pool
 
 __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
@@ -45,34 +46,6 @@ def format_bytes(nbytes: float) -> str:
         if rounded >= size:
             return f"{rounded / size:.3g} {unit}"
     return f"{nbytes:.0f} B"
-
-
-class Lease:
-    """Some bytes that a stage may hold; on the slack alone while they are `ahead` of others of the same stage."""
-
-    __slots__ = ("_share", "ahead", "nbytes")
-
-    def __init__(self, share: Share, nbytes: int, ahead: bool = False) -> None:
-        self._share = share
-        self.nbytes = nbytes
-        self.ahead = ahead
-
-    def settle(self, nbytes: int, single: bool = False) -> None:
-        """Corrects the size to what the bytes turned out to be; more than was reserved may be refused."""
-        if nbytes > self.nbytes:
-            self._share.charge(nbytes - self.nbytes, single, self)
-        elif nbytes < self.nbytes:
-            self._share.discharge(self.nbytes - nbytes, self)
-
-    def release(self) -> None:
-        """Gives the bytes back; a second call does nothing."""
-        if self.nbytes:
-            self._share.discharge(self.nbytes, self)
-
-    def come_first(self) -> None:
-        """It is this one's turn: from now on it may use the floor."""
-        if self.ahead:
-            self._share.come_first(self)
 
 
 class Share:
@@ -117,8 +90,8 @@ class Share:
 
     @property
     def budget_bytes(self) -> int:
-        """The budget of the whole run."""
-        return self._ledger.budget_bytes
+        """The budget of the whole run, or the size of its pool if that was made smaller."""
+        return self._ledger.aim_bytes
 
     @property
     def under_pressure(self) -> bool:
@@ -177,13 +150,18 @@ class Share:
     @property
     def lacking_bytes(self) -> int:
         """What is missing for what somebody asked for last: how much a function named by `on_shortage` should free."""
-        return max(0, self._ledger.wanted_bytes - self._ledger.slack_bytes)
+        return self._ledger.lacking_bytes
 
     def charge(self, nbytes: int, single: bool = False, lease: Lease | None = None) -> None:
         """Puts `nbytes` on the ledger; `OverBudget` where there is no room, `ElementTooLarge` for a single thing."""
         ledger = self._ledger
-        if not ledger.try_charge(self, nbytes, 0, lease) and not ledger.wait_and_charge(self, nbytes, lease):
-            raise ledger.refused(self, nbytes, single)
+        if (
+            not ledger.try_charge(self, nbytes, 0, lease)
+            and not ledger.wait_and_charge(self, nbytes, lease)
+            and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
+        ):
+            error = ledger.refused(self, nbytes, single)
+            raise type(error)(f"{error}{ledger.about_pool(self, nbytes)}")
 
     def discharge(self, nbytes: int, lease: Lease | None = None) -> None:
         """Takes `nbytes` off the ledger."""
@@ -210,7 +188,11 @@ class Ledger:
         self.shares: list[Share] = []
         #: Says how large a budget would have to be, knowing what was seen so far; None where nobody knows better.
         self.advise: Callable[[], int | None] = lambda: None
+        #: Says what shares were seen to need at least.
+        self.needs: Callable[[], list[tuple[Share, int]]] = list
         self._pool = pool
+        self._set_aside = 0  # taken from the pool for floors to come
+        self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
         self._taken_from_pool = 0
         self._releases: dict[int, tuple[Callable[[], None], bool]] = {}
         self._slack_used = 0
@@ -225,29 +207,81 @@ class Ledger:
 
     def share(self, name: str, floor_bytes: int = 0) -> Share:
         """A new stage's share; its floor is set aside from now on."""
-        if self._pool is not None and self._pool.free_bytes < floor_bytes:
-            self._pool.ask_others(self, floor_bytes)
+        missing = max(0, floor_bytes - self._set_aside)
+        if self._floors + floor_bytes > self.budget_bytes or not self.set_aside(missing):
+            raise BudgetTooSmall(self._too_small(name, floor_bytes))
         with self._lock:
-            if self._floors + floor_bytes > self.budget_bytes or not self._take_from_pool(floor_bytes):
-                raise BudgetTooSmall(self._too_small(name, floor_bytes))
+            self._set_aside -= floor_bytes
             share = Share(self, name, floor_bytes)
             self._floors += floor_bytes
             self.shares.append(share)
             return share
 
+    def set_aside(self, nbytes: int) -> bool:
+        """Takes the floors of shares to come from the pool at once; other runs give way for them."""
+        pool = self._pool
+        if pool is not None and nbytes:
+            if nbytes > pool.total_bytes or not pool.take_floors(self, nbytes):
+                return False
+            self._taken_from_pool += nbytes
+        self._set_aside += nbytes
+        return True
+
+    @property
+    def floor_bytes(self) -> int:
+        """What is set aside for its stages."""
+        return self._floors + self._set_aside
+
+    @property
+    def aim_bytes(self) -> int:
+        """What it should hold at most: less than its budget if its pool was made smaller."""
+        return self.budget_bytes if self._pool is None else min(self.budget_bytes, self._pool.total_bytes)
+
+    @property
+    def lacking_bytes(self) -> int:
+        """What is missing for what somebody asked for last, and to a pool that is overdrawn."""
+        lacking = self.wanted_bytes - self._own_slack_bytes
+        return max(0, lacking if self._pool is None else max(lacking, self._pool.lacking_bytes(self.wanted_bytes)))
+
+    @property
+    def should_give_way(self) -> bool:
+        """Whether its pool is overdrawn and it holds more than its floors."""
+        return self._pool is not None and self._slack_used > 0 and self._pool.lacking_bytes(0) > 0
+
+    def pool_resized(self, were_free_bytes: int) -> None:
+        """Its budget grows with the pool. It does not shrink: what was promised to its stages stays theirs.
+
+        What was free before (`were_free_bytes`) they may still use for what they must have: some may be in the midst of
+        it.
+        """
+        with self._lock:
+            if self._pool is not None:
+                self._grace = max(self._grace, were_free_bytes)
+                self.budget_bytes = max(self.budget_bytes, self._pool.total_bytes)
+                self.headroom_bytes = self.aim_bytes // 10
+
+    def keep_needs(self, overdraw: bool) -> None:
+        """Raises floors to what the stages were seen to need; `overdraw`: even if the pool has not got it."""
+        for share, nbytes in self.needs():
+            self.raise_floor(share, nbytes, overdraw)
+
     @property
     def slack_bytes(self) -> int:
         """What the floors leave, and nobody uses yet."""
-        slack = self.budget_bytes - self._floors - self._slack_used
-        return slack if self._pool is None else min(slack, self._pool.free_bytes)
+        return self._own_slack_bytes if self._pool is None else min(self._own_slack_bytes, self._pool.free_bytes)
 
-    def raise_floor(self, share: Share, nbytes: int) -> None:
+    @property
+    def _own_slack_bytes(self) -> int:
+        return self.budget_bytes - self._floors - self._slack_used
+
+    def raise_floor(self, share: Share, nbytes: int, overdraw: bool = False) -> None:
         """Moves bytes from the slack to a share's floor, as many as there are up to `nbytes` in all."""
         with self._lock:
             extra = nbytes - share.floor_bytes
             used = share.slack_used_bytes - share.ahead_bytes
-            extra = min(extra, self.slack_bytes + used)
-            if extra <= 0 or not self._take_from_pool(extra - min(extra, used)):
+            slack = self._own_slack_bytes if overdraw else self.slack_bytes
+            extra = min(extra, slack + used)
+            if extra <= 0 or not self._take_from_pool(extra - min(extra, used), overdraw):
                 return
             share.floor_bytes += extra
             self._floors += extra
@@ -285,19 +319,25 @@ class Ledger:
                 releases = [release for release, is_of_use in self._releases.values() if of_use or not is_of_use]
             for release in releases:
                 release()
-            if self._pool is not None and self._pool.free_bytes < wanted_bytes:
+            if self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
                 self._pool.ask_others(self, wanted_bytes)
         finally:
             self._of_thread.asking = False
 
-    def charge_free(self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None) -> bool:
-        """Puts bytes on a share's account, if they are free as it is."""
+    def charge_free(
+        self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None, overdraw: bool = False
+    ) -> bool:
+        """Puts bytes on a share's account, if they are free as it is, or (`overdraw`) were before the pool shrank."""
         with self._lock:
+            if leave_bytes and self._pool is not None:
+                leave_bytes += self._pool.awaited_bytes
             ahead = nbytes if lease is not None and lease.ahead else 0
             charged = share.charged_bytes + nbytes
             over = max(share.ahead_bytes + ahead, charged - share.floor_bytes) - share.slack_used_bytes
-            if over and (over + leave_bytes > self.slack_bytes or not self._take_from_pool(over)):
+            slack = min(self._grace, self._own_slack_bytes) if overdraw else self.slack_bytes
+            if over and (over + leave_bytes > slack or not self._take_from_pool(over, overdraw)):
                 return False
+            self._grace -= over if overdraw else 0
             self._slack_used += over
             share.ahead_bytes += ahead
             share.charged_bytes = charged
@@ -337,10 +377,10 @@ class Ledger:
         if self._num_waiting:
             self._freed.notify_all()
 
-    def _take_from_pool(self, nbytes: int) -> bool:
+    def _take_from_pool(self, nbytes: int, overdraw: bool = False) -> bool:
         if self._pool is None or not nbytes:
             return True
-        if not self._pool.try_take(nbytes):
+        if not self._pool.try_take(nbytes, overdraw):
             return False
         self._taken_from_pool += nbytes
         return True
@@ -400,11 +440,24 @@ class Ledger:
         rows = [(s.name, s.floor_bytes) for s in self.shares if s.floor_bytes] + [(name, floor_bytes)]
         table = "\n".join(f"  {stage:<40} {format_bytes(need):>10}" for stage, need in rows)
         total = self._floors + floor_bytes
-        others = "" if self._pool is None else self._pool.taken_by_others(self._taken_from_pool)
         return (
-            f"the stages need {format_bytes(total)} and the budget is {format_bytes(self.budget_bytes)}{others}:\n"
+            f"the stages need {format_bytes(total)} and the budget is {format_bytes(self.budget_bytes)}:\n"
             f"{table}\nuse memory={total:_} or more"
+            f"{'' if self._pool is None else self._pool.about(others := self.held_by_others()[0], others + total)}"
         )
+
+    def held_by_others(self) -> tuple[int, int]:
+        """What other runs have taken of its pool, and how much of that are their floors."""
+        return (0, 0) if self._pool is None else self._pool.held_by_others(self, self._taken_from_pool)
+
+    def about_pool(self, share: Share, nbytes: int) -> str:
+        """What there is to say of the pool when a charge is refused."""
+        if self._pool is None:
+            return ""
+        over = nbytes - max(0, share.floor_bytes + share.ahead_bytes - share.charged_bytes)
+        others, _ = self.held_by_others()
+        enough = others + max(self._taken_from_pool + over, self.advise() or 0)
+        return self._pool.about(others, enough)
 
     def close(self) -> None:
         """The run is over: gives the floors back, and to the pool all that was taken from it.
@@ -420,4 +473,4 @@ class Ledger:
             if self._pool is not None:
                 self._pool.give_back(self._taken_from_pool)
                 self._pool.leave(self)
-                self._pool, self._taken_from_pool = None, 0
+                self._pool, self._taken_from_pool, self._set_aside = None, 0, 0

@@ -1,18 +1,39 @@
-"""The pool: what all runs of this process that were given no budget of their own share."""
+"""The pool: what all runs of this process that were given no budget of their own share.
+
+The contract:
+
+1. A run that opens takes the sum of its floors at once. What others hold beyond their floors they give back for it:
+   they are asked, and waited for a moment, since one that is at work gives way only when it has done. Meanwhile nobody
+   takes what he can do without. If it is still too little, or the floors alone do not fit, the run is refused.
+2. Open runs come first: each sets aside what its stages were seen to need before another takes it.
+3. A pool that is made smaller is *overdrawn* for as long as the floors of open runs are more than it. Floors stay with
+   their runs. All else gives way, and nobody gets more until there is room; but what was free before may still be used,
+   once, by runs that were open then and cannot do without: stages may be in the midst of what they found room for.
+"""
 
 from __future__ import annotations
 
 import threading
 import weakref
+from time import monotonic
 from typing import Any, Protocol
 
 __all__ = ["Pool"]
 
+# So long a run that opens waits for others to give way, and looks again after so long.
+_WAIT_S = 1.5
+_LOOK_AGAIN_S = 0.01
+
 
 class _Member(Protocol):
-    charged_bytes: int
+    @property
+    def floor_bytes(self) -> int: ...
 
     def let_go(self, wanted_bytes: int) -> None: ...
+
+    def keep_needs(self, overdraw: bool) -> None: ...
+
+    def pool_resized(self, were_free_bytes: int) -> None: ...
 
 
 class Pool:
@@ -21,13 +42,21 @@ class Pool:
     def __init__(self, total_bytes: int) -> None:
         self.total_bytes = total_bytes
         self.taken_bytes = 0
+        #: What a run that opens waits for; who can do without leaves it alone.
+        self.awaited_bytes = 0
         # Reentrant: a garbage collection inside may close a run, which gives back.
         self._lock = threading.RLock()
+        self._freed = threading.Condition(self._lock)
+        self._opening = threading.Lock()  # one run at a time waits for floors
         self._members: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
     def free_bytes(self) -> int:
         return max(0, self.total_bytes - self.taken_bytes)
+
+    def lacking_bytes(self, wanted_bytes: int) -> int:
+        """What must be given back before so much is free, which is more than that while the pool is overdrawn."""
+        return max(0, self.taken_bytes + wanted_bytes - self.total_bytes)
 
     def join(self, member: _Member) -> None:
         with self._lock:
@@ -37,30 +66,79 @@ class Pool:
         with self._lock:
             self._members.discard(member)
 
-    def try_take(self, nbytes: int) -> bool:
+    def _others(self, member: _Member | None) -> list[_Member]:
         with self._lock:
-            if self.taken_bytes + nbytes > self.total_bytes:
+            return [other for other in self._members if other is not member]
+
+    def try_take(self, nbytes: int, overdraw: bool = False) -> bool:
+        """Takes bytes if they are free; `overdraw`: in any case."""
+        with self._lock:
+            if self.taken_bytes + nbytes > self.total_bytes and not overdraw:
                 return False
             self.taken_bytes += nbytes
             return True
+
+    def take_floors(self, member: _Member, nbytes: int, wait_s: float = _WAIT_S) -> bool:
+        """Takes the floors of a run that opens, for which others give way; waits a moment for those who are at work."""
+        if not self.awaited_bytes and self.try_take(nbytes):  # while another waits, that one comes first
+            return True
+        deadline = monotonic() + wait_s
+        if not self._opening.acquire(timeout=wait_s):
+            return False
+        try:
+            self.awaited_bytes = nbytes
+            while True:
+                for other in self._others(member):
+                    other.let_go(nbytes)
+                    other.keep_needs(overdraw=False)
+                if self.try_take(nbytes):
+                    return True
+                floors = sum(other.floor_bytes for other in self._others(member))
+                if floors + nbytes > self.total_bytes or monotonic() >= deadline:
+                    return False
+                with self._freed:
+                    self._freed.wait(_LOOK_AGAIN_S)
+        finally:
+            self.awaited_bytes = 0
+            self._opening.release()
 
     def give_back(self, nbytes: int) -> None:
         with self._lock:
             self.taken_bytes -= nbytes
             assert self.taken_bytes >= 0, "more was given back to the pool than was taken"
+            if self.awaited_bytes:
+                self._freed.notify_all()
 
     def resize(self, total_bytes: int) -> None:
-        """Sets another size; runs that hold more keep it until they release it."""
+        """Sets another size. Where runs hold more, they keep what they need at least and give back what they can."""
         with self._lock:
+            were_free_bytes = self.free_bytes
             self.total_bytes = total_bytes
+        members = self._others(None)
+        for member in members:
+            member.pool_resized(were_free_bytes)
+        if self.lacking_bytes(0):
+            # What is needed counts before anybody is asked, and again with the room that was made.
+            for member in members:
+                member.keep_needs(overdraw=True)
+            for member in members:
+                member.let_go(0)
+                member.keep_needs(overdraw=True)
 
     def ask_others(self, member: _Member, wanted_bytes: int) -> None:
         """Asks the other runs to let go of what they hold without need."""
-        for other in list(self._members):
-            if other is not member:
-                other.let_go(wanted_bytes)
+        for other in self._others(member):
+            other.let_go(wanted_bytes)
 
-    def taken_by_others(self, own_bytes: int) -> str:
-        """A remark on what other open runs have taken, where there are any; `own_bytes` is what the asker has."""
-        others = self.taken_bytes - own_bytes
-        return f", of which other open runs have taken {others:,} bytes" if others else ""
+    def held_by_others(self, member: _Member, own_bytes: int) -> tuple[int, int]:
+        """What other runs have taken, and how much of it are floors; `own_bytes` is what the asker has."""
+        with self._lock:
+            taken = self.taken_bytes - own_bytes
+            return taken, min(taken, sum(other.floor_bytes for other in self._others(member)))
+
+    def about(self, others_bytes: int, enough_bytes: int) -> str:
+        """A remark for who is refused: the size of the pool, what others hold of it, and which size would do."""
+        return (
+            f"; the pool that runs share is {self.total_bytes:,} B, of which other open runs hold {others_bytes:,} B: "
+            f"ps.set_memory({enough_bytes:_}) or more would do as well"
+        )

@@ -85,7 +85,8 @@ class Transit:
         if used > self._reserved:
             self._share.charge(used - self._reserved, single=True)
             self._reserved = used
-        return used + each <= self._room
+        # What was room at first may have been taken since, by another run or a smaller pool.
+        return used + each <= self._room and used + each <= self._reserved + self._share.free_bytes
 
     def close(self) -> None:
         """Nothing is on its way any more."""

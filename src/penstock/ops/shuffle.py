@@ -137,6 +137,7 @@ class _ShuffleCursor(Cursor):
         if self._filling is not None:
             self._filling.close()
             self._filling = None
+        self._transit.expect(self._each)  # the first may come from disk, on no account but its slot's
         rows, nbytes = self._waiting.draw(n)
         if not rows:
             return None

@@ -251,18 +251,22 @@ class Waiting:
         finally:
             self._lock.release()
 
-    def _settle_index(self) -> None:
-        """Puts what is known of files and draws on the account, where there is room: it must be held in any case."""
+    def _settle_index(self, freed_bytes: int = 0) -> None:
+        """Puts what is known of files and draws on the account, where there is room: it must be held in any case.
+
+        It takes the place of what was freed: given back first, that could be somebody else's by then.
+        """
         nbytes = len(self._files) * _FILE_INDEX_BYTES + len(self._alone) * _ALONE_INDEX_BYTES + self._num_batches * 32
         if self._files:
             nbytes += self._draws.held_bytes
-        if nbytes > self._index_bytes:
+        more = nbytes - self._index_bytes - freed_bytes
+        if more > 0:
             try:
-                self._share.charge(nbytes - self._index_bytes)
+                self._share.charge(more)
             except OverBudget:  # some hundred bytes for each element, and nothing would be gained by giving up
-                return
+                nbytes = self._index_bytes + freed_bytes
         else:
-            self._share.discharge(self._index_bytes - nbytes)
+            self._share.discharge(-more)
         self._index_bytes = nbytes
 
     # To disk, and back.
@@ -286,10 +290,10 @@ class Waiting:
         # Of each file a batch may lie in memory, and together they should not fill it.
         batch_bytes = max(_LEAST_BATCH_BYTES, min(_BATCH_BYTES, self._bytes // (4 * len(self._files) + 4)))
         written = self._write(rows, due[chosen].tolist(), batch_bytes)
-        for number in written:
-            self._discharge(self._in_memory.pop(number)[1])
+        freed = sum(self._in_memory.pop(number)[1] for number in written)
         self._stuck.update(number for number, _, _ in rows if number not in written)
-        self._settle_index()
+        self._bytes -= freed
+        self._settle_index(freed)
         return True
 
     def _write(self, rows: list[tuple[int, Any, int]], due: list[int], batch_bytes: int) -> set[int]:

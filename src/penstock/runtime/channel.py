@@ -7,7 +7,8 @@ of what was delivered, not of what was begun; and what waits for the consumer is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -131,6 +132,16 @@ class Threads:
         self._conditions.append(made)
         return made
 
+    @contextmanager
+    def at_rest(self) -> Iterator[bool]:
+        """Holds the lock if nobody else does: yields whether that is so, and never waits."""
+        taken = self._lock.acquire(blocking=False)
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._lock.release()
+
     def start(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=f"penstock-{self._name}-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
@@ -169,6 +180,7 @@ class Ready:
         "place",
         "pulling_ns",
         "size",
+        "stowed",
     )
 
     def __init__(self, before: State, place: int, lease: Lease) -> None:
@@ -177,6 +189,7 @@ class Ready:
         self.lease = lease
         self.block: Block | None = None
         self.error: BaseException | None = None
+        self.stowed = False  # the block is on disk
         self.size = 0
         self.input: Block | None = None  # until it is worked on
         self.input_bytes = 0
@@ -187,7 +200,7 @@ class Ready:
 
     @property
     def done(self) -> bool:
-        return self.block is not None or self.error is not None
+        return self.block is not None or self.stowed or self.error is not None
 
     def take(self, n: int) -> Block:
         assert self.block is not None

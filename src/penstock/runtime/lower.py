@@ -65,10 +65,11 @@ class Stages:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
         self._keeps_order = _nodes_that_keep_order(plan, keep=False)
-        floors: dict[int, int] = {}
-        for need in division.needs:  # a node that is read in two places has what both need
-            floors[id(need.node)] = floors.get(id(need.node), 0) + need.floor_bytes
+        floors = _floors(division)
+        for need in division.needs:
             self._num_places[id(need.node)] = self._num_places.get(id(need.node), 0) + 1
+        if not self.ledger.set_aside(sum(floors.values())):
+            raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
         for need in reversed(division.needs):
             node = need.node
             if id(node) not in self.shares:
@@ -104,6 +105,9 @@ class Stages:
         short = self.pressure.is_on()
         if short and not self.ledger.under_pressure:
             self.ledger.let_go(self.ledger.budget_bytes)
+        elif self.ledger.should_give_way:
+            self.ledger.keep_needs(overdraw=True)  # of what has been seen since
+            self.ledger.let_go()
         self.ledger.under_pressure = short
 
     def advice(self) -> int | None:
@@ -112,6 +116,15 @@ class Stages:
             return None
         # A quarter more than there is: what a stage gathers by key, say, may go on growing.
         return max(divide(self._plan, self._measured).minimum_bytes, self.ledger.budget_bytes * 5 // 4)
+
+    def needs(self) -> list[tuple[Share, int]]:
+        """What each stage needs at least to go on with elements as large as were seen so far."""
+        if self._plan is None:
+            return []
+        # By the size of elements alone: what a stage held so far is on the ledger, and may be more than it needs.
+        division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0))
+        floors = _floors(division)
+        return [(share, floors[key]) for key, share in self.shares.items()]
 
     def measured(self) -> tuple[Measured, ...]:
         """What each stage of the plan gave and held so far, sources first."""
@@ -130,7 +143,7 @@ class Stages:
         """What the stages did, and what they hold."""
         ledger, pressure = self.ledger, self.pressure
         return {
-            "budget_bytes": ledger.budget_bytes,
+            "budget_bytes": ledger.aim_bytes,
             "charged_bytes": ledger.charged_bytes,
             "peak_bytes": ledger.peak_bytes,
             "caller_bytes": self.slots.caller_bytes,
@@ -143,7 +156,7 @@ class Stages:
         """The ledger by stage, and the process as the system sees it."""
         ledger, accounts = self.ledger, [_account(self.shares[id(node)]) for node in self._nodes]
         return {
-            "budget_bytes": ledger.budget_bytes,
+            "budget_bytes": ledger.aim_bytes,
             "held_bytes": ledger.charged_bytes,
             "peak_bytes": ledger.peak_bytes,
             "floor_bytes": sum(account["floor_bytes"] for account in accounts),
@@ -317,7 +330,7 @@ class _Context:
 
     def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
         boundary = self.boundary if self.detached else Boundary(self.boundary)
-        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary)
+        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary, self.spill)
 
     def progress(self, what: str, total: int) -> ProgressBar:
         return ProgressBar(f"{self.node.op.name}: {what}", None if total < 0 else total, self.stages.shows_progress)
@@ -393,7 +406,17 @@ def _cursor_of(context: _Context) -> Cursor:
     context.detach()
     live = any(node.op.traits.live for node in context.node.walk())
     share, arena, meter = context.share, context.arena, context.meter
-    return ParallelCursor(context.input, function, traits, ordered, share, arena, meter, context.boundary, live)
+    return ParallelCursor(
+        context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
+    )
+
+
+def _floors(division: Division) -> dict[int, int]:
+    """What is set aside for each node; one that is read in two places has what both need."""
+    floors: dict[int, int] = {}
+    for need in division.needs:
+        floors[id(need.node)] = floors.get(id(need.node), 0) + need.floor_bytes
+    return floors
 
 
 def _account(share: Share) -> dict[str, int]:

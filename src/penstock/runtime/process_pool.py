@@ -7,7 +7,7 @@ from ..memory.limits import available_bytes
 from ..memory.pool import Pool
 from ..options import DEFAULT_MEMORY_FRACTION, parse_memory
 
-__all__ = ["budget_bytes", "process_pool", "set_memory"]
+__all__ = ["budget_bytes", "get_memory", "process_pool", "set_memory"]
 
 # Made when it is first needed: what the process may use is not asked for by an import.
 _POOL: list[Pool] = []
@@ -29,13 +29,27 @@ def process_pool() -> Pool:
     return _POOL[0]
 
 
-def set_memory(memory: int | float | str) -> None:
+def set_memory(memory: int | float | str | None) -> None:
     """Sets what all runs of this process that are given no budget of their own may hold together.
 
-    A quarter of what the process may use (the container's limit, or else the machine's memory) unless it is set.
+    A quarter of what the process may use (the container's limit, or else the machine's memory) unless it is set, and
+    again after None. Open runs give way to a smaller pool: they keep what they need at least, even if that is more than
+    the pool, and give back the rest.
 
     >>> import penstock as ps
-    >>> ps.set_memory("8GB")
-    >>> ps.set_memory(0.25)
+    >>> ps.set_memory("64MB")
+    >>> ps.get_memory()
+    64000000
+    >>> ps.set_memory(None)
     """
-    process_pool().resize(budget_bytes(memory))
+    process_pool().resize(budget_bytes(DEFAULT_MEMORY_FRACTION if memory is None else memory))
+
+
+def get_memory() -> int:
+    """What all runs of this process that are given no budget of their own may hold together, in bytes.
+
+    >>> import penstock as ps
+    >>> ps.get_memory() > 0
+    True
+    """
+    return process_pool().total_bytes

@@ -63,7 +63,8 @@ class Run:
             plan = settings.optimize(plan)
         self.plan = plan
         division = divide(plan, settings.measured_by_node(plan))
-        division.check(settings.budget_bytes)
+        if settings.pool is None:  # a pool says for itself what is left of it
+            division.check(settings.budget_bytes)
         return_freed_arrays(settings.budget_bytes)
         self.ledger = Ledger(settings.budget_bytes, settings.pool)
         self.ledger.frugal = settings.frugal
@@ -76,6 +77,7 @@ class Run:
             raise
         # By way of the stages: what knows the run would keep it from being closed when it is dropped.
         self.ledger.advise = stages.advice
+        self.ledger.needs = stages.needs
         self._rows: list[Any] = []
         self._offset = 0
         self._before: State = None

@@ -28,7 +28,7 @@ def test_floors_of_a_run_that_does_not_fit_are_refused_with_what_others_hold() -
     pool = Pool(100)
     first, second = Ledger(100, pool), Ledger(100, pool)
     first.share("a", 80).charge(80)
-    with pytest.raises(BudgetTooSmall, match="other open runs have taken 80 bytes"):
+    with pytest.raises(BudgetTooSmall, match=r"is 100 B, of which other open runs hold 80 B: ps.set_memory\(110\)"):
         second.share("b", 30)
     assert pool.taken_bytes == 80
 
@@ -98,10 +98,128 @@ def test_a_smaller_pool_takes_effect_at_once() -> None:
     lease = share.acquire(60)
     pool.resize(50)
     assert pool.free_bytes == 0
+    assert share.try_acquire(1) is None
+    share.acquire(40).release()  # that much was free, and somebody may have counted on it
     with pytest.raises(OverBudget):
         share.acquire(1)
     lease.release()
     assert share.acquire(50).nbytes == 50
+
+
+def test_a_smaller_pool_asks_for_all_that_is_overdrawn() -> None:
+    pool = Pool(100)
+    ledger = Ledger(100, pool)
+    hoarder, other = ledger.share("shuffle"), ledger.share("batch", 10)
+    hoarder.charge(80)
+    asked: list[int] = []
+
+    def give_way() -> None:
+        asked.append(hoarder.lacking_bytes)
+        hoarder.discharge(hoarder.lacking_bytes)
+
+    ledger.on_shortage(give_way, of_use=True)
+    pool.resize(30)
+    assert asked == [60]  # 80 and 10 of 30
+    assert pool.taken_bytes == 30
+    other.charge(15)
+    assert asked == [60, 5]
+    assert hoarder.budget_bytes == 30
+
+
+def test_floors_stay_in_a_pool_that_is_smaller_than_they() -> None:
+    pool = Pool(100)
+    ledger = Ledger(100, pool)
+    share, other = ledger.share("batch", 40), ledger.share("map")
+    ledger.needs = lambda: [(share, 60), (other, 5)]  # seen, and not in use now
+    pool.resize(20)
+    assert (share.floor_bytes, other.floor_bytes, pool.taken_bytes, pool.free_bytes) == (60, 5, 65, 0)
+    share.charge(60)
+    other.charge(35)
+    other.discharge(30)  # 60 were free before, of which 30 are left to who cannot do without
+    other.charge(30)
+    other.discharge(30)
+    with pytest.raises(OverBudget, match=r"the pool that runs share is 20 B.*ps.set_memory\(66\)"):
+        share.charge(1)
+    pool.resize(66)
+    share.charge(1)
+    ledger.close()
+    assert pool.taken_bytes == 0
+
+
+def test_an_open_run_may_use_a_larger_pool() -> None:
+    pool = Pool(100)
+    share = Ledger(100, pool).share("shuffle")
+    pool.resize(300)
+    assert share.budget_bytes == share.free_bytes == 300
+    share.charge(300)
+
+
+def test_who_opens_waits_for_one_who_is_at_work_and_nobody_takes_what_it_waits_for() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    hoarder, eager = first.share("shuffle"), first.share("map", 10)
+    lease = hoarder.acquire(80)
+    was_asked = threading.Event()
+    first.on_shortage(was_asked.set)
+    results: list[bool] = []
+    opener = threading.Thread(target=lambda: results.append(pool.take_floors(second, 50, wait_s=10)))
+    opener.start()
+    assert was_asked.wait(10)
+    lease.settle(45)
+    assert eager.try_acquire(12) is None  # it is for who opens, though it is free
+    eager.charge(12)  # who must have it gets it
+    eager.discharge(12)
+    lease.settle(30)
+    opener.join(10)
+    assert results == [True]
+    assert pool.taken_bytes == 30 + 10 + 50
+    assert eager.try_acquire(10) is not None
+
+
+def test_floors_that_can_never_fit_are_refused_at_once() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    first.share("a", 60)
+    assert not pool.take_floors(second, 50, wait_s=1e9)
+    assert pool.awaited_bytes == 0
+
+
+def test_what_an_open_run_was_seen_to_need_is_not_given_to_another() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    share = first.share("batch")
+    first.needs = lambda: [(share, 60)]
+    first.share("shuffle").charge(30)
+    assert not pool.take_floors(second, 71, wait_s=0)
+    assert share.floor_bytes == 60
+    assert pool.held_by_others(second, 0) == (90, 60)
+
+
+def test_runs_that_open_at_the_same_time_wait_in_turn() -> None:
+    pool = Pool(100)
+    first = Ledger(100, pool)
+    lease = first.share("cache").acquire(100)
+    others = [Ledger(100, pool) for _ in range(4)]
+    asked = threading.Barrier(2, timeout=10)
+
+    def give_way() -> None:
+        if lease.nbytes:
+            asked.wait()
+            lease.release()
+
+    first.on_shortage(give_way)
+    results: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda other=other: results.append(pool.take_floors(other, 25, wait_s=10)))
+        for other in others
+    ]
+    for thread in threads:
+        thread.start()
+    asked.wait()
+    for thread in threads:
+        thread.join(10)
+    assert results == [True] * 4
+    assert pool.taken_bytes == 100
 
 
 def test_threads_of_two_runs_keep_the_books() -> None:

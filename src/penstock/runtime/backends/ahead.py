@@ -13,9 +13,11 @@ from ...block import Block
 from ...cursor import Cursor, State, expect_list, replay
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
+from ...memory.spill import SpillSpace
 from ...options import AUTOTUNE
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
+from ..stowing import Stowage
 
 __all__ = ["AheadCursor"]
 
@@ -43,6 +45,7 @@ class AheadCursor(Cursor):
         arena: Arena,
         meter: Meter,
         boundary: Boundary | None = None,
+        spill: SpillSpace | None = None,
     ) -> None:
         self._input = input
         self._capacity = 2 if num_elements == AUTOTUNE else num_elements
@@ -67,6 +70,8 @@ class AheadCursor(Cursor):
         self._making_ns = 0
         self._trial = self._untried = _TRIAL_ELEMENTS
         self._threads = Threads("ahead")
+        ready = self._ready
+        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: ready)
         self._note()
 
     def _note(self) -> None:
@@ -187,6 +192,9 @@ class AheadCursor(Cursor):
                 item.lease.release()
                 self._ready.popleft()
                 raise item.error
+            if item.stowed:
+                item.lease.come_first()
+                self._stowage.bring_back(item)
             block = item.take(n)
             if item.empty:
                 self._given = item.lease
@@ -256,5 +264,6 @@ class AheadCursor(Cursor):
         self._take_back()
         while self._ready:
             self._ready.popleft().lease.release()
+        self._stowage.close()
         self._ended = True
         self._input.close()

@@ -18,10 +18,12 @@ from ...cursor import Cursor, State, expect_list
 from ...errors import StateError
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
+from ...memory.spill import SpillSpace
 from ...plan.op import ElementFunction, Room, call_with_room
 from ...plan.traits import Traits
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
+from ..stowing import Stowage
 from .inline import count_failures
 from .pieces import Pieces
 from .tuner import ParallelismTuner
@@ -51,6 +53,7 @@ class ParallelCursor(Cursor):
         meter: Meter,
         boundary: Boundary | None = None,
         live: bool = False,
+        spill: SpillSpace | None = None,
     ) -> None:
         self._open_input = open_input
         self._input = open_input()
@@ -89,6 +92,9 @@ class ParallelCursor(Cursor):
         self._dismissed = self._threads.condition()
         self._num_idle = 0
         self._starving = False  # the consumer waits
+        # In any order, whichever is ready is taken: none is the first, which has the floor to come back to.
+        tickets: deque[Ready] = self._tickets if ordered else deque()
+        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: tickets)
 
     # --- in the workers ---
 
@@ -301,6 +307,8 @@ class ParallelCursor(Cursor):
             ticket.lease.release()
             self._leave(ticket)
             raise ticket.error
+        if ticket.stowed:
+            self._stowage.bring_back(ticket)
         block = ticket.take(n)
         self._pieces.num_delivered += block.size
         if ticket.empty:
@@ -420,6 +428,7 @@ class ParallelCursor(Cursor):
         self._take_back()
         while self._tickets:
             self._tickets.popleft().lease.release()
+        self._stowage.close()
         self._ended = True
         self._input.close()
 

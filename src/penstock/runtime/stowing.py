@@ -1,0 +1,123 @@
+"""Stowing: what was made ahead lies on disk while somebody else needs its memory.
+
+Nobody but the consumer can take what waits for him, and he may be the very one who needs the room: to open another run,
+say. So all but the first in turn, which lies on the floor of its stage, can be written to disk, and is read back when
+its turn has come.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from ..block import Block
+from ..element import nbytes_of
+from ..errors import OverBudget, PenstockError
+from ..memory.arena import Arena
+from ..memory.batches import BatchFile, BatchFiles
+from ..memory.ipc import Stored
+from ..memory.ledger import Share
+from ..memory.spill import SpillSpace
+from .channel import Ready, Threads
+
+__all__ = ["Stowage"]
+
+_BATCH_BYTES = 1 << 20
+
+
+class _Stowed:
+    """The elements of one block, on disk."""
+
+    __slots__ = ("_batches", "_files", "nbytes", "stored_bytes")
+
+    def __init__(self, files: BatchFiles, batches: Sequence[tuple[BatchFile, Stored]], nbytes: int) -> None:
+        self._files = files
+        self._batches = batches
+        self.nbytes = nbytes
+        self.stored_bytes = sum(stored.nbytes for _, stored in batches)
+
+    @classmethod
+    def of(cls, block: Block, spill: SpillSpace) -> _Stowed | None:
+        """Writes a block; None where an element cannot be stored."""
+        rows = block.rows()
+        sizes = list(map(nbytes_of, rows))
+        files = BatchFiles(spill)
+        written = files.write(zip(range(len(rows)), rows, sizes, strict=True), _BATCH_BYTES)
+        batches = [(file, batch) for file, batches in written for batch in batches]
+        if sum(len(batch.numbers) for _, batch in batches) < len(rows):
+            files.close()
+            return None
+        return cls(files, [(file, batch.stored) for file, batch in batches], sum(sizes))
+
+    def read(self) -> Block:
+        pairs = [pair for file, stored in self._batches for pair in self._files.read(file, stored)]
+        pairs.sort(key=lambda pair: pair[0])
+        return Block.of_rows([row for _, row in pairs], has_failures=False)
+
+    def close(self) -> None:
+        self._files.close()
+
+
+class Stowage:
+    """The blocks of one stage that are on disk.
+
+    Args:
+        waiting: Blocks in the order in which they will be taken; the first of them stays.
+    """
+
+    def __init__(
+        self, share: Share, arena: Arena, spill: SpillSpace, threads: Threads, waiting: Callable[[], Iterable[Ready]]
+    ) -> None:
+        self._share = share
+        self._arena = arena
+        self._spill = spill
+        self._threads = threads
+        self._waiting = waiting
+        self._stowed: dict[int, _Stowed] = {}
+        # Weakly: an error that waits refers to the run, which would not be closed when it is dropped.
+        give_way = weakref.WeakMethod(self._give_way)
+        self.close_shortage = share.on_shortage(lambda: (method := give_way()) and method())
+
+    def _give_way(self) -> None:
+        """Somebody is short of memory: stows what is taken last, unless the stage is at work right now."""
+        with self._threads.at_rest() as at_rest:
+            if not at_rest or not self._share.lacking_bytes or not self._share.slack_used_bytes:
+                return
+            for item in reversed(list(islice(self._waiting(), 1, None))):
+                if not self._share.lacking_bytes:
+                    return
+                try:
+                    self._stow(item)
+                except (PenstockError, OSError):
+                    return  # nothing was lost; who asked is told that there is no room
+
+    def _stow(self, item: Ready) -> None:
+        if item.block is None or item.offset or item.block.has_failures:
+            return
+        stowed = _Stowed.of(item.block, self._spill)
+        if stowed is not None:
+            self._stowed[id(item)] = stowed
+            self._share.spilled_bytes += stowed.stored_bytes
+            item.block, item.stowed = None, True
+            item.lease.settle(0)
+            self._arena.slots.release_unused()
+
+    def bring_back(self, item: Ready) -> None:
+        """Reads a block that is to be taken now."""
+        stowed = self._stowed.pop(id(item))
+        try:
+            item.lease.settle(stowed.nbytes)
+        except OverBudget:
+            pass  # it was made, and there is no other way on: as good as what the caller holds
+        try:
+            item.block, item.stowed = stowed.read(), False
+        finally:
+            stowed.close()
+
+    def close(self) -> None:
+        """Removes what nobody took."""
+        self.close_shortage()
+        for stowed in self._stowed.values():
+            stowed.close()
+        self._stowed.clear()
