@@ -19,7 +19,7 @@ from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget
 from ..order import Index
 from ..plan.op import Context
-from .paths import readable
+from .paths import local_path, readable
 from .record_errors import FRAME_BYTES, HEADER_BYTES, Stop, damaged
 from .record_index import FileIndex, RecordIndex
 
@@ -206,7 +206,7 @@ class RecordReader:
                 os.close(self._open.pop(next(iter(self._open))))
             path = self._files[number].path
             with readable(path):
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(local_path(path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self._open[number] = descriptor  # the last is the latest
         return descriptor
 
