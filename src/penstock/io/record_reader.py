@@ -128,8 +128,9 @@ class RecordReader:
                 buffer = self._context.arena.empty((max(room, plan.total_bytes),), _BYTES)
                 break
             except OverBudget:
-                if count == 1:
+                if count == 1 and room == _SMALLEST_GROUP:
                     raise
+                room = self._group_bytes = _SMALLEST_GROUP
                 count = max(1, count // 4)
                 plan = self._plan(numbers, start, count)
         group = _Group(numbers, start, start + count, buffer, plan.offsets, plan.lengths, {})

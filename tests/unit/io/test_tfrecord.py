@@ -214,6 +214,19 @@ def test_the_minimum_is_enough(folder: Path) -> None:
     shuffled = ps.TFRecordDataset(files_of(folder)).shuffle(6, seed=1, reshuffle_each_iteration=False)
     assert sorted(at_the_minimum(shuffled)) == sorted(SHORT + LONG)
     at_the_minimum(shuffled.batch(4))
+    streamed = ps.TFRecordDataset(folder / "all.gz", "GZIP").shuffle(6, seed=1, reshuffle_each_iteration=False)
+    assert sorted(at_the_minimum(streamed)) == sorted(SHORT + LONG)
+
+
+@pytest.mark.parametrize("memory", ["200kB", "300kB", "1MB", "5MB"])
+def test_records_are_the_same_under_any_budget(tmp_path: Path, memory: str) -> None:
+    records = [GENERATOR.bytes(size) for size in range(1, 3000, 7)]
+    (tmp_path / "a").write_bytes(framed(*records))
+    file = ps.TFRecordDataset([tmp_path / "a"] * 3)
+    for dataset in (file, file.shuffle(50, seed=1), file.map(bytes).filter(lambda r: True).shuffle(50, seed=1)):
+        with dataset.batch(20).prefetch(1).run(memory=memory) as run:
+            assert sorted(r for batch in run for r in batch) == sorted(records * 3)
+            assert run.ledger.peak_bytes <= run.ledger.budget_bytes
 
 
 def test_a_record_that_does_not_fit_is_told(tmp_path: Path) -> None:
