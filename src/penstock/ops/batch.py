@@ -159,6 +159,7 @@ class _BatchCursor(CollatingCursor):
         stack = Stack.for_results_like(example, self._size, self._context.arena.empty)
         if stack is None:
             return self._gather_more([block])
+        del example  # a view, which would keep the block's slot from being used again
         count = 0
         unlike: SpecMismatch | None = None
         while block is not None:
