@@ -8,6 +8,7 @@ memory is taken: a window grows only when it is full of bytes that came.
 from __future__ import annotations
 
 import os
+import stat
 
 import numpy as np
 
@@ -89,7 +90,8 @@ class StreamedRecords:
         self._size: int | None = None
         if compression is None and is_local(path):
             with readable(path):
-                self._size = os.stat(local_path(path)).st_size
+                found = os.stat(local_path(path))
+                self._size = found.st_size if stat.S_ISREG(found.st_mode) else None
         self._stream: Stream = open_stream(path, compression, 0 if compression else offset)
         try:
             self._lease = context.share.acquire(self._stream.held_bytes)
@@ -254,7 +256,7 @@ class StreamedRecords:
         try:
             data = self._context.arena.empty((size,), _BYTES)
         except OverBudget:  # others need what was there for larger ones
-            least = _power_of_two(2 * left)
+            least = self._least_bytes(left)
             if size == least:
                 raise
             self._windows.shrink()
@@ -276,7 +278,15 @@ class StreamedRecords:
         likes = max(self._wanted, min(int(2 * n * self._each), _LARGEST_BYTES))
         if self._size is not None:
             likes = min(likes, left + self._size - self._offset + 1)
-        return max(self._windows.size(likes, self._context.share), _power_of_two(2 * left))
+        return max(self._windows.size(likes, self._context.share), self._least_bytes(left))
+
+    def _least_bytes(self, left: int) -> int:
+        """What the next window must have to go on: all of a long record, if the file has it; else twice what came."""
+        if self._why == Stop.DATA_INCOMPLETE and self._size is not None:
+            needed = FRAME_BYTES + self._expected
+            if self._offset + needed <= self._size:
+                return max(SMALLEST_BYTES, needed)
+        return _power_of_two(2 * left)
 
     def _pass_over(self, nbytes: int) -> None:
         """Inflates what lies before a position."""

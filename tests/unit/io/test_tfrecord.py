@@ -3,6 +3,7 @@
 import gzip
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -227,6 +228,21 @@ def test_records_are_the_same_under_any_budget(tmp_path: Path, memory: str) -> N
         with dataset.batch(20).prefetch(1).run(memory=memory) as run:
             assert sorted(r for batch in run for r in batch) == sorted(records * 3)
             assert run.ledger.peak_bytes <= run.ledger.budget_bytes
+
+
+def test_a_long_record_takes_its_size_twice(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(framed(b"x", bytes(5_000_000), b"y"))
+    for dataset in (ps.TFRecordDataset(tmp_path / "a"), ps.TFRecordDataset(tmp_path / "a").shard(1, 0).shuffle(2)):
+        with dataset.run(memory="11.5MB") as run:
+            assert sorted(map(len, run)) == [1, 1, 5_000_000]
+
+
+def test_records_of_a_pipe_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(framed(*SHORT, *LONG)))
+    writer.start()
+    assert list(ps.TFRecordDataset(tmp_path / "pipe")) == SHORT + LONG
+    writer.join()
 
 
 def test_a_record_that_does_not_fit_is_told(tmp_path: Path) -> None:
