@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import penstock as ps
 from penstock._native import crc32c
-from penstock.testing import check_op, check_source, elements_of
+from penstock.testing import check_op, check_source, elements_of, same
 from tests.unit.io.files import at_the_minimum, failed_by_file
 
 GENERATOR = np.random.default_rng(0)
@@ -195,6 +197,33 @@ def test_a_hostile_length_takes_no_memory(tmp_path: Path) -> None:
         with dataset.ignore_errors().run(memory="300kB") as run:
             assert list(run) == []
             assert run.ledger.peak_bytes < 200_000
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(data=st.data())
+def test_any_bytes_are_the_same_by_index_and_as_a_stream(tmp_path_factory: Any, data: Any) -> None:
+    content = framed(*data.draw(st.lists(st.binary(max_size=40), max_size=8)))
+    for _ in range(data.draw(st.integers(0, 2))):
+        place = data.draw(st.integers(0, len(content)))
+        kind = data.draw(st.sampled_from(["flip", "cut", "insert", "header"]))
+        if kind == "flip" and place < len(content):
+            content = flipped(content, place)
+        elif kind == "cut":
+            content = content[:place]
+        elif kind == "insert":
+            content = content[:place] + data.draw(st.binary(max_size=20)) + content[place:]
+        elif kind == "header":
+            content = content[:place] + header(data.draw(st.integers(0, (1 << 64) - 1))) + content[place:]
+    path = tmp_path_factory.mktemp("any") / "a"
+    path.write_bytes(content)
+    dataset = ps.TFRecordDataset([path, path])
+    streamed = elements_of(dataset.run())
+    shards = [elements_of(dataset.shard(2, i).run(memory="1MB")) for i in range(2)]
+    indexed = [shards[i % 2][i // 2] for i in range(len(streamed))]
+    assert len(streamed) == sum(map(len, shards))
+    assert all(map(same, streamed, indexed))
+    texts = [[str(e.error).split(": ", 1)[1] for e in found if hasattr(e, "error")] for found in (streamed, indexed)]
+    assert texts[0] == texts[1]
 
 
 def test_mistakes_in_arguments_are_told() -> None:
