@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ..io.parse_examples import ParseExamples
-from ..io.parse_trial import parsing_of
 from ..plan.node import Node
 from .driver import Rewrite
 
@@ -19,6 +17,9 @@ def parse_blocks(node: Node) -> Rewrite | None:
     function = node.op.element_callable
     if function is None or len(node.inputs) != 1 or not _gives_records(node.input):
         return None
+    from ..io.parse_examples import ParseExamples  # not before it is needed: most programs parse nothing
+    from ..io.parse_trial import parsing_of
+
     parsing = parsing_of(function)
     op = None if parsing is None else ParseExamples.of(parsing, node.op)
     if op is None:
