@@ -84,6 +84,7 @@ class Block:
             return self._rows
         if self.records is not None:
             self._rows = cut_records(self.records)
+            self.records = None  # who keeps what was cut out must not keep the buffer
             return self._rows
         assert self.columns is not None
         structure = self.structure

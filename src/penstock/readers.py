@@ -96,8 +96,8 @@ class TFRecordDataset(_FilesDataset):
     the same, as in tf.data: use `assert_cardinality` to say it.
 
     A `map` whose function does nothing but call `ps.io.parse_single_example`, and pick from what it returns, is
-    recognised: records are parsed a block at a time. To find out, the function is called once with a stand-in for a
-    record.
+    recognised: records are parsed a block at a time. To find out, the function is called with a stand-in for a record
+    when a run begins.
 
     Args:
         filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.

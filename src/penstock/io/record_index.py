@@ -85,10 +85,13 @@ class RecordIndex:
             if stale:
                 total = sum(max(0, _stamp(path)[0]) for path in stale)
                 progress = context.progress("looking for records", total)
+                lease = context.share.acquire(0)  # of what was found before; the reader takes all of it
                 try:
                     for path in stale:
+                        lease.settle(self.nbytes)
                         self._files[path] = _indexed(path, context, progress)
                 finally:
+                    lease.release()
                     progress.close()
             return [self._files[path] for path in self._paths]
 

@@ -19,7 +19,7 @@ from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget
 from ..order import Index
 from ..plan.op import Context
-from .paths import readable
+from .paths import local_path, readable
 from .record_errors import FRAME_BYTES, HEADER_BYTES, Stop, damaged
 from .record_index import FileIndex, RecordIndex
 
@@ -128,8 +128,9 @@ class RecordReader:
                 buffer = self._context.arena.empty((max(room, plan.total_bytes),), _BYTES)
                 break
             except OverBudget:
-                if count == 1:
+                if count == 1 and room == _SMALLEST_GROUP:
                     raise
+                room = self._group_bytes = _SMALLEST_GROUP
                 count = max(1, count // 4)
                 plan = self._plan(numbers, start, count)
         group = _Group(numbers, start, start + count, buffer, plan.offsets, plan.lengths, {})
@@ -206,7 +207,7 @@ class RecordReader:
                 os.close(self._open.pop(next(iter(self._open))))
             path = self._files[number].path
             with readable(path):
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(local_path(path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self._open[number] = descriptor  # the last is the latest
         return descriptor
 

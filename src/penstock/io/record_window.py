@@ -8,6 +8,7 @@ memory is taken: a window grows only when it is full of bytes that came.
 from __future__ import annotations
 
 import os
+import stat
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from .._native import scan_records
 from ..block import Block
 from ..cursor import State, expect_list
 from ..element import Failed, leaf_bytes
-from ..errors import FormatError
+from ..errors import FormatError, OverBudget
 from ..memory.ledger import Share
 from ..plan.op import Context, Room
 from .file_window import DEFAULT_BYTES, SMALLEST_BYTES
@@ -29,6 +30,8 @@ _BYTES = np.dtype(np.uint8)
 _INT64 = np.dtype(np.int64)
 # A window is made larger for who asks for many records at a time, up to here.
 _LARGEST_BYTES = 2 << 20
+# Of shorter records a window is gone through in several steps.
+_EXPECTED_BYTES = 64
 _MOST_FOUND = 8192
 
 
@@ -42,10 +45,14 @@ class Windows:
         """A size for who would like to have so much."""
         size = _power_of_two(likes)
         if size > self._bytes:
-            while size > SMALLEST_BYTES and (share.frugal or 3 * size > share.spare_bytes):
+            while size > SMALLEST_BYTES and (share.frugal or share.spare_bytes < 4 * size):
                 size //= 4
             self._bytes = max(self._bytes, size, SMALLEST_BYTES)
         return self._bytes
+
+    def shrink(self) -> None:
+        """There is no more room for as much: from here on little."""
+        self._bytes = SMALLEST_BYTES
 
 
 def _power_of_two(nbytes: int) -> int:
@@ -83,7 +90,8 @@ class StreamedRecords:
         self._size: int | None = None
         if compression is None and is_local(path):
             with readable(path):
-                self._size = os.stat(local_path(path)).st_size
+                found = os.stat(local_path(path))
+                self._size = found.st_size if stat.S_ISREG(found.st_mode) else None
         self._stream: Stream = open_stream(path, compression, 0 if compression else offset)
         try:
             self._lease = context.share.acquire(self._stream.held_bytes)
@@ -180,9 +188,12 @@ class StreamedRecords:
         return self._taken == self._num_found or 2 * (self._stop - self._start) <= len(self._data)
 
     def _scan(self) -> None:
-        most = max(64, min(_MOST_FOUND, len(self._data) // FRAME_BYTES))
+        most = max(64, min(_MOST_FOUND, len(self._data) // _EXPECTED_BYTES))
         make = self._context.arena.empty
-        self._offsets, self._lengths = make((most,), _INT64), make((most,), _INT64)
+        try:
+            self._offsets, self._lengths = make((most,), _INT64), make((most,), _INT64)
+        except OverBudget:
+            self._offsets, self._lengths = np.empty(64, _INT64), np.empty(64, _INT64)
         found = scan_records(self._data[: self._stop], self._start, True, True, self._offsets, self._lengths)
         self._num_found, at, self._why, self._expected, self._got = found
         self._taken = 0
@@ -242,7 +253,15 @@ class StreamedRecords:
         """A new window with what is left of the present one, and what follows in the file."""
         left = self._stop - self._start
         size = self._window_bytes(n, left)
-        data = self._context.arena.empty((size,), _BYTES)
+        try:
+            data = self._context.arena.empty((size,), _BYTES)
+        except OverBudget:  # others need what was there for larger ones
+            least = self._least_bytes(left)
+            if size == least:
+                raise
+            self._windows.shrink()
+            size = least
+            data = self._context.arena.empty((size,), _BYTES)
         data[:left] = self._data[self._start : self._stop]
         self._data, self._start, self._stop = data, 0, left
         self._forget_found()
@@ -259,7 +278,15 @@ class StreamedRecords:
         likes = max(self._wanted, min(int(2 * n * self._each), _LARGEST_BYTES))
         if self._size is not None:
             likes = min(likes, left + self._size - self._offset + 1)
-        return max(self._windows.size(likes, self._context.share), _power_of_two(2 * left))
+        return max(self._windows.size(likes, self._context.share), self._least_bytes(left))
+
+    def _least_bytes(self, left: int) -> int:
+        """What the next window must have to go on: all of a long record, if the file has it; else twice what came."""
+        if self._why == Stop.DATA_INCOMPLETE and self._size is not None:
+            needed = FRAME_BYTES + self._expected
+            if self._offset + needed <= self._size:
+                return max(SMALLEST_BYTES, needed)
+        return _power_of_two(2 * left)
 
     def _pass_over(self, nbytes: int) -> None:
         """Inflates what lies before a position."""

@@ -94,13 +94,11 @@ class TFRecords(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint:
         held = InflatedStream.held_bytes if self.compression_type else 0
-        stream = of_stream(sizes, self.buffer_size, held)
         index = 0 if self._index is None else self._index.nbytes
-        if not index or stream.floor_bytes is None or stream.held_bytes is None:
-            return stream
-        return Footprint(
-            stream.held_bytes + index, f"{stream.reason}; an index of {format_bytes(index)}", stream.floor_bytes + index
-        )
+        # What was held in a sample has the index in it already.
+        part = of_stream(sizes, self.buffer_size, held + index)
+        known = f", and an index of {format_bytes(index)}" if index else ""
+        return dataclasses.replace(part, reason=f"{part.reason}{known}")
 
     def reader(self, context: Context) -> Reader:
         assert self._index is not None

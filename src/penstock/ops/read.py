@@ -143,7 +143,8 @@ class Read(Op):
         below = self.source.footprint(sizes)
         reading = 0 if below is None else below.floor_bytes
         floor = None if one is None or reading is None else order + one + reading
-        return Footprint(floor, f"{on_indices}; and one element on its way", floor)
+        rest = below.reason if below is not None and self.source.indexes_first else "and one element on its way"
+        return Footprint(floor, f"{on_indices}; {rest}", floor)
 
     def open(self, context: Context) -> Cursor:
         reader = self.source.reader(context)

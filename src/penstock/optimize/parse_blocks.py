@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
-from typing import Any
-
-from ..io.parse_examples import ParseExamples
-from ..io.parse_trial import Parsing, parsing_of
 from ..plan.node import Node
 from .driver import Rewrite
 
 __all__ = ["parse_blocks"]
 
-# What functions were seen to do: rules are asked for every run, and a function should not be called each time.
-_seen: weakref.WeakKeyDictionary[Any, Parsing | None] = weakref.WeakKeyDictionary()
-
 
 def parse_blocks(node: Node) -> Rewrite | None:
     """map(parse_single_example) on records → one native call for a block.
 
-    Only on records: other functions of byte strings are not called to see what they do.
+    Only on records: other functions of byte strings are not called to see what they do. What one was seen to do is not
+    remembered: it may refer to a spec that is changed before the next run.
     """
     function = node.op.element_callable
     if function is None or len(node.inputs) != 1 or not _gives_records(node.input):
         return None
-    parsing = _parsing(function)
+    from ..io.parse_examples import ParseExamples  # not before it is needed: most programs parse nothing
+    from ..io.parse_trial import parsing_of
+
+    parsing = parsing_of(function)
     op = None if parsing is None else ParseExamples.of(parsing, node.op)
     if op is None:
         return None
@@ -44,12 +39,3 @@ def _gives_records(node: Node) -> bool:
             return False
         node = node.input
     return True
-
-
-def _parsing(function: Callable[..., Any]) -> Parsing | None:
-    try:
-        if function not in _seen:
-            _seen[function] = parsing_of(function)
-        return _seen[function]
-    except TypeError:  # an object that cannot be remembered
-        return parsing_of(function)

@@ -3,6 +3,7 @@
 import gzip
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import penstock as ps
 from penstock._native import crc32c
-from penstock.testing import check_op, check_source, elements_of
+from penstock.testing import check_op, check_source, elements_of, same
 from tests.unit.io.files import at_the_minimum, failed_by_file
 
 GENERATOR = np.random.default_rng(0)
@@ -196,6 +199,33 @@ def test_a_hostile_length_takes_no_memory(tmp_path: Path) -> None:
             assert run.ledger.peak_bytes < 200_000
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(data=st.data())
+def test_any_bytes_are_the_same_by_index_and_as_a_stream(tmp_path_factory: Any, data: Any) -> None:
+    content = framed(*data.draw(st.lists(st.binary(max_size=40), max_size=8)))
+    for _ in range(data.draw(st.integers(0, 2))):
+        place = data.draw(st.integers(0, len(content)))
+        kind = data.draw(st.sampled_from(["flip", "cut", "insert", "header"]))
+        if kind == "flip" and place < len(content):
+            content = flipped(content, place)
+        elif kind == "cut":
+            content = content[:place]
+        elif kind == "insert":
+            content = content[:place] + data.draw(st.binary(max_size=20)) + content[place:]
+        elif kind == "header":
+            content = content[:place] + header(data.draw(st.integers(0, (1 << 64) - 1))) + content[place:]
+    path = tmp_path_factory.mktemp("any") / "a"
+    path.write_bytes(content)
+    dataset = ps.TFRecordDataset([path, path])
+    streamed = elements_of(dataset.run())
+    shards = [elements_of(dataset.shard(2, i).run(memory="1MB")) for i in range(2)]
+    indexed = [shards[i % 2][i // 2] for i in range(len(streamed))]
+    assert len(streamed) == sum(map(len, shards))
+    assert all(map(same, streamed, indexed))
+    texts = [[str(e.error).split(": ", 1)[1] for e in found if hasattr(e, "error")] for found in (streamed, indexed)]
+    assert texts[0] == texts[1]
+
+
 def test_mistakes_in_arguments_are_told() -> None:
     with pytest.raises(ps.errors.BadArgument, match=r"TFRecordDataset at .*compression_type: expected None"):
         ps.TFRecordDataset("a", "SNAPPY")
@@ -214,6 +244,34 @@ def test_the_minimum_is_enough(folder: Path) -> None:
     shuffled = ps.TFRecordDataset(files_of(folder)).shuffle(6, seed=1, reshuffle_each_iteration=False)
     assert sorted(at_the_minimum(shuffled)) == sorted(SHORT + LONG)
     at_the_minimum(shuffled.batch(4))
+    streamed = ps.TFRecordDataset(folder / "all.gz", "GZIP").shuffle(6, seed=1, reshuffle_each_iteration=False)
+    assert sorted(at_the_minimum(streamed)) == sorted(SHORT + LONG)
+
+
+@pytest.mark.parametrize("memory", ["200kB", "300kB", "1MB", "5MB"])
+def test_records_are_the_same_under_any_budget(tmp_path: Path, memory: str) -> None:
+    records = [GENERATOR.bytes(size) for size in range(1, 3000, 7)]
+    (tmp_path / "a").write_bytes(framed(*records))
+    file = ps.TFRecordDataset([tmp_path / "a"] * 3)
+    for dataset in (file, file.shuffle(50, seed=1), file.map(bytes).filter(lambda r: True).shuffle(50, seed=1)):
+        with dataset.batch(20).prefetch(1).run(memory=memory) as run:
+            assert sorted(r for batch in run for r in batch) == sorted(records * 3)
+            assert run.ledger.peak_bytes <= run.ledger.budget_bytes
+
+
+def test_a_long_record_takes_its_size_twice(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(framed(b"x", bytes(5_000_000), b"y"))
+    for dataset in (ps.TFRecordDataset(tmp_path / "a"), ps.TFRecordDataset(tmp_path / "a").shard(1, 0).shuffle(2)):
+        with dataset.run(memory="11.5MB") as run:
+            assert sorted(map(len, run)) == [1, 1, 5_000_000]
+
+
+def test_records_of_a_pipe_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(framed(*SHORT, *LONG)))
+    writer.start()
+    assert list(ps.TFRecordDataset(tmp_path / "pipe")) == SHORT + LONG
+    writer.join()
 
 
 def test_a_record_that_does_not_fit_is_told(tmp_path: Path) -> None:
