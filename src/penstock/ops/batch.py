@@ -160,7 +160,6 @@ class _BatchCursor(CollatingCursor):
         del example  # a view, which would keep the block's slot from being used again
         if stack is None:
             return self._gather_more([block])
-        del example  # a view, which would keep the block's slot from being used again
         count = 0
         unlike: SpecMismatch | None = None
         while block is not None:
