@@ -108,9 +108,9 @@ def test_the_busy_stage_of_a_run_is_found() -> None:
     """What stats are for: the map does the work here, and nobody else."""
 
     def work(x: Any) -> Any:
-        return sum(range(2000)) + x
+        return sum(range(60_000)) + x
 
-    with ps.Dataset.range(500).map(work).batch(50).prefetch(1).run() as run:
+    with ps.Dataset.range(150).map(work).batch(15).prefetch(1).run() as run:
         list(run)
         stages = {stage["name"].split("(")[0]: stage for stage in run.stats()["stages"]}
     assert max(stages, key=lambda name: stages[name]["busy_s"]) == "map"
