@@ -119,13 +119,14 @@ def ending(place: str) -> Any:
             spec = self.node.spec
             return self._ended(function.__name__, lambda run: function(run, spec, *args, **kwargs))
 
+        method: Any = wrapper
         signature = inspect.signature(function)
         own = list(signature.parameters.values())[2:]
         me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        wrapper.__signature__ = signature.replace(parameters=[me, *own])  # type: ignore[attr-defined]
-        wrapper.__doc__, wrapper.__name__ = function.__doc__, function.__name__
-        wrapper.__qualname__ = f"Dataset.{function.__name__}"
-        return wrapper
+        method.__signature__ = signature.replace(parameters=[me, *own])
+        method.__doc__, method.__name__ = function.__doc__, function.__name__
+        method.__qualname__ = f"Dataset.{function.__name__}"
+        return method
 
     return _Verb(f"runtime.{place}", make)
 

@@ -18,10 +18,24 @@ from .io.paths import expand_paths
 from .io.text import TextLines
 from .io.tfrecord import TFRecords
 from .options import AUTOTUNE
-from .plan.node import Node, caller_origin, located
+from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op, argument
 
 __all__ = ["CsvDataset", "FixedLengthRecordDataset", "TFRecordDataset", "TextLineDataset", "files_dataset"]
+
+
+class _OpenFile:
+    """Makes the dataset of one file, for `flat_map` and `interleave`."""
+
+    __name__ = "open_file"
+
+    def __init__(self, make: Callable[[Any], Op], origin: Origin, gives_records: bool) -> None:
+        self._make = make
+        self._origin = origin
+        self.gives_records = gives_records
+
+    def __call__(self, file: Any) -> Dataset:
+        return Dataset(Node(self._make(file), (), self._origin))
 
 
 def files_dataset(
@@ -42,11 +56,7 @@ def files_dataset(
             return Node(make(filenames), (), origin), None
         names = filenames if is_dataset(filenames) else Dataset.from_tensor_slices(_as_bytes(filenames))
 
-        def open_file(file: Any) -> Dataset:
-            return Dataset(Node(make(file), (), origin))
-
-        open_file.gives_records = gives_records  # type: ignore[attr-defined]
-
+        open_file = _OpenFile(make, origin, gives_records)
         if num_parallel_reads is None:
             made = names.flat_map(open_file)
         else:

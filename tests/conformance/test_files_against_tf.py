@@ -126,8 +126,9 @@ BAD_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("case", BAD_ARGUMENTS)
 def test_what_tf_data_refuses_is_refused(case: str) -> None:
-    for library in (tf.data, ps):
-        with pytest.raises(Exception):  # noqa: B017  which one is each library's own
+    theirs = (tf.errors.OpError, ValueError, TypeError)
+    for library, errors in ((tf.data, theirs), (ps, (ps.errors.PenstockError,))):
+        with pytest.raises(errors):
             list(BAD_ARGUMENTS[case](library))
 
 

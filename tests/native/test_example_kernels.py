@@ -201,7 +201,7 @@ def test_features_must_be_right() -> None:
         ([b"a"], [2, 2], [2], [None]),
     ):
         with pytest.raises(ValueError):
-            ExampleFeatures(keys, kinds, counts, defaults, [True] * len(keys))  # type: ignore[arg-type]
+            ExampleFeatures(keys, kinds, counts, defaults, [True] * len(keys))  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_many_keys_in_any_order() -> None:

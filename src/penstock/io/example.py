@@ -263,7 +263,8 @@ def batch_of(serialized: Any) -> bytes | Sequence[bytes]:
                 f"serialized: expected a list of bytes, or a one-dimensional array of them as objects, got an array of "
                 f"{serialized.dtype} of shape {serialized.shape}"
             )
-        return serialized.tolist()  # type: ignore[no-any-return]
+        records: list[bytes] = serialized.tolist()
+        return records
     if not isinstance(serialized, list | tuple):
         raise BadType(f"serialized: expected bytes or a list of them, got {type(serialized).__name__}")
     for number, record in enumerate(serialized):

@@ -78,8 +78,9 @@ class FeatureTable:
         self.keys = list(self.columns)
         # (key, shape, dtype) of each, where all are of fixed length: the commonest case by far.
         self.dense: list[tuple[str, tuple[int, ...], np.dtype[Any]]] | None = None
-        if all(isinstance(feature, FixedLenFeature) for feature in self.features.values()):
-            self.dense = [(name, feature.shape, feature.dtype) for name, feature in self.features.items()]  # type: ignore[union-attr]
+        fixed = [(name, f.shape, f.dtype) for name, f in self.features.items() if isinstance(f, FixedLenFeature)]
+        if len(fixed) == len(self.features):
+            self.dense = fixed
         self.native = ExampleFeatures(
             [key.encode() for key in self.keys],
             [column.kind for column in self.columns.values()],

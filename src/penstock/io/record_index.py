@@ -61,9 +61,7 @@ class RecordIndex:
     """The index of some files, shared by all runs of a dataset."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
-        self._paths = paths
-        self._files: dict[str, FileIndex] = {}
-        self._lock = threading.Lock()
+        self.__setstate__(paths)
 
     @property
     def num_elements(self) -> int | None:
@@ -99,7 +97,9 @@ class RecordIndex:
         return self._paths
 
     def __setstate__(self, paths: tuple[str, ...]) -> None:
-        self.__init__(paths)  # type: ignore[misc]  # another process looks for itself
+        self._paths = paths
+        self._files: dict[str, FileIndex] = {}  # another process looks for itself
+        self._lock = threading.Lock()
 
 
 def _stamp(path: str) -> tuple[int, int]:

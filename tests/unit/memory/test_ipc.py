@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import errno
+import importlib
 import json
 import os
 from pathlib import Path
@@ -183,7 +184,7 @@ def test_long_doubles(dtype: type, tmp_path: Path) -> None:
 
 
 def test_brain_floats(tmp_path: Path) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = importlib.import_module("ml_dtypes")
     row = np.arange(4).astype(ml_dtypes.bfloat16)
     assert_same(row, rows_of(written(tmp_path / "a.arrow", [row]))[0])
 
@@ -283,7 +284,7 @@ def shown() -> list[Any]:
 
 
 def test_polars_opens_them(tmp_path: Path) -> None:
-    pl = pytest.importorskip("polars")
+    pl = importlib.import_module("polars")
     table = pl.read_ipc(written(tmp_path / "a.arrow", shown()[:2], shown()[2:]))
     assert table.columns == ["image", "image.shape", "name", "ok", "score"]
     assert table["image"].to_list() == [[0] * 4, [1] * 4, [2] * 4]
@@ -291,14 +292,14 @@ def test_polars_opens_them(tmp_path: Path) -> None:
 
 
 def test_duckdb_opens_them(tmp_path: Path) -> None:
-    duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    duckdb, pa = importlib.import_module("duckdb"), importlib.import_module("pyarrow")
     table = pa.ipc.open_file(str(written(tmp_path / "a.arrow", shown()))).read_all()
     found = duckdb.from_arrow(table).query("seen", "select name, ok, image from seen where list_sum(image) > 0")
     assert found.fetchall() == [(b"n1", True, [1] * 4), (b"n2", True, [2] * 4)]
 
 
 def test_pandas_opens_them(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
+    pd = importlib.import_module("pandas")
     frame = pd.read_feather(written(tmp_path / "a.arrow", shown()))
     assert frame["score"].tolist() == [0, 0.5, 1]
     assert frame["image"][2].reshape(frame["image.shape"][2]).tolist() == [[2, 2], [2, 2]]
@@ -308,7 +309,7 @@ def test_pandas_opens_them(tmp_path: Path) -> None:
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
+    pa = importlib.import_module("pyarrow")
     path = tmp_path / "a.arrow"
     for data in (b"", b"A", b"ARROW1", b"ARROW1" * 3, b"x" * 100, b"ARROW1\0\0" + b"\xff" * 50 + b"ARROW1"):
         path.write_bytes(data)
@@ -323,7 +324,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
+    pa = importlib.import_module("pyarrow")
     path = tmp_path / "a.arrow"
     with pa.ipc.new_file(str(path), pa.schema([], metadata={"penstock": json.dumps({"version": 2})})):
         pass

@@ -1,6 +1,7 @@
 """cache(filename): one file, complete or not there, whoever else is about."""
 
 import gc
+import importlib
 import os
 import pickle
 import signal
@@ -46,7 +47,7 @@ def test_made_once_for_all_programs(tmp_path: Path) -> None:
 
 
 def test_other_programs_can_open_it(tmp_path: Path) -> None:
-    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    polars, pandas = importlib.import_module("polars"), importlib.import_module("pandas")
     path = str(tmp_path / "file")
     list(ps.Dataset.range(600).map(lambda x: {"number": x, "text": b"a"}).cache(path))
     assert polars.read_ipc(path)["number"].to_list() == list(range(600))

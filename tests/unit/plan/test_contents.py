@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import decimal
 import functools
+import importlib
 import os
 import subprocess
 import sys
@@ -204,7 +205,7 @@ def test_objects_that_nothing_is_known_of_count_by_type() -> None:
 
 
 def test_pandas() -> None:
-    pandas = pytest.importorskip("pandas")
+    pandas = importlib.import_module("pandas")
 
     def table(**changed: Any) -> Any:
         columns = {"a": [1, 2], "b": ["x", "y"], "t": pandas.to_datetime(["2020", "2021"])}
@@ -217,7 +218,7 @@ def test_pandas() -> None:
 
 
 def test_torch() -> None:
-    torch = pytest.importorskip("torch")
+    torch = importlib.import_module("torch")
     for dtype in (torch.float32, torch.bfloat16):
         tensor = torch.arange(6).to(dtype).reshape(2, 3)
         assert digest(tensor) == digest(tensor.clone()) != digest(tensor + 1)
