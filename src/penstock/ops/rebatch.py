@@ -78,6 +78,10 @@ class Rebatch(Op):
             held = (times(batches, batch) or 0) + batch.slots(batches)
         return Footprint(held, f"the batches that {max(self.sizes):,} rows span, and those rows", held)
 
+    @property
+    def regrouping(self) -> tuple[int, bool] | None:
+        return (self.sizes[0], self.drop_remainder) if len(self.sizes) == 1 else None
+
     def open(self, context: Context) -> Cursor:
         return _RebatchCursor(context, self.sizes, self.drop_remainder)
 

@@ -46,6 +46,10 @@ class Unbatch(Op):
             return Spec(element, spec.cardinality * size if size else UNKNOWN)
         return Spec(element, INFINITE if spec.cardinality == INFINITE else UNKNOWN)
 
+    @property
+    def regrouping(self) -> tuple[int, bool] | None:
+        return 0, False
+
     def open(self, context: Context) -> Cursor:
         element = context.node.input.spec.element
         size = None if element_bytes(element) is None else leading_dimension(element)

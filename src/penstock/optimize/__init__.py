@@ -14,13 +14,14 @@ from .drop_noops import drop_noops
 from .gather_batches import gather_batches
 from .merge_neighbours import merge_neighbours
 from .parse_blocks import parse_blocks
+from .regroup_rows import regroup_rows
 from .sink_order import sink_order
 
 __all__ = ["PASSES", "Rewrite", "Rule", "Step", "optimize", "optimized"]
 
 PASSES: tuple[tuple[Rule, ...], ...] = (
     (drop_noops, parse_blocks),
-    (merge_neighbours, absorb_order, sink_order),
+    (merge_neighbours, absorb_order, sink_order, regroup_rows),
     (collate_maps,),
     (gather_batches,),
 )

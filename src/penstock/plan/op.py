@@ -325,6 +325,14 @@ class Op:
         """How many elements it makes one batch of; 0 if it makes no batches."""
         return 0
 
+    @property
+    def regrouping(self) -> tuple[int, bool] | None:
+        """How many rows of the batches it takes apart it puts into one (0: each is an element), dropping the remainder.
+
+        None where it does something else.
+        """
+        return None
+
     def only_batch(self, block: Block) -> Block | None:
         """The one batch it makes of an input that is all in this block; None where that takes a cursor."""
         return None
