@@ -149,9 +149,13 @@ class _BatchCursor(CollatingCursor):
     def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
         empty = context.arena.empty
         super().__init__(context, size, drop_remainder, lambda blocks: _stacked(blocks, empty))
+        # Who takes batches apart gives each as it is, and does well to know how many it will need. Others would make
+        # one block of all that they are asked for.
+        self._tells_ahead = context.node.input.op.regrouping is not None
 
     def _gather(self) -> tuple[list[Block], int]:
-        block = self.feed.take(self._size)
+        ahead = self._ahead if self._tells_ahead else 0
+        block = self.feed.take(self._size, self._size + ahead)
         if block is None or block.size == self._size or block.has_failures:
             return ([], 0) if block is None else ([block], block.size)
         example = block[:1].rows()[0]  # of columns many rows would take long to make
@@ -172,7 +176,7 @@ class _BatchCursor(CollatingCursor):
             count += block.size
             block = None  # its maker's again, who may use its slot for the next one
             if count < self._size:
-                block = self.feed.take(self._size - count)
+                block = self.feed.take(self._size - count, self._size - count + ahead)
         if unlike is not None:
             # All elements of the batch are lost, as when they are found to be unlike at its end.
             return [Block.of_rows([Failed(self._context.located(unlike))] * min(1, count), None, True)], count

@@ -21,7 +21,7 @@ class CollatingCursor(FeedCursor):
     A failed element takes those gathered before it along; elements that cannot be put together are lost as a whole.
     """
 
-    __slots__ = ("_collate", "_context", "_drop_remainder", "_lease", "_size")
+    __slots__ = ("_ahead", "_collate", "_context", "_drop_remainder", "_lease", "_size")
 
     def __init__(
         self, context: Context, size: int, drop_remainder: bool, collate: Callable[[list[Block]], Any]
@@ -32,10 +32,12 @@ class CollatingCursor(FeedCursor):
         self._drop_remainder = drop_remainder
         self._collate = collate
         self._lease = context.share.acquire(0)
+        self._ahead = 0  # elements that will be taken after those of this batch
 
     def pull(self, n: int) -> Block | None:
         batches: list[Any] = []
         while len(batches) < n:
+            self._ahead = self._size * (n - len(batches) - 1)
             blocks, failed = self._take()
             if not blocks:
                 break
@@ -77,6 +79,7 @@ class CollatingCursor(FeedCursor):
 
     def skip(self, n: int) -> int:
         # Where a batch begins depends on which elements before it failed: they must be read.
+        self._ahead = 0
         for skipped in range(n):
             if not self._take()[0]:
                 return skipped

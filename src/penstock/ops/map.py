@@ -99,10 +99,12 @@ class Map(Op):
         return Footprint(held, f"{calls.reason}, and what goes in, stacked", calls.floor_bytes + stacked)
 
     def remark(self) -> str:
-        return "into the batch's slot" if self.into_slot else ""
+        if not self.into_slot:
+            return ""
+        return "small results stacked as they are made" if self.traits.num_parallel_calls else "into the batch's slot"
 
     def collating(self) -> Op | None:
-        if self.into_slot or self.vectorized or self.num_parallel_calls is not None:
+        if self.into_slot or self.vectorized:
             return None
         return dataclasses.replace(self, into_slot=True)
 
@@ -121,7 +123,7 @@ class Map(Op):
     def element_function(self, context: Context) -> ElementFunction:
         if self.vectorized:
             return _VectorizedCall(self.map_func, context)
-        return Calls(self.map_func, context, self.into_slot)
+        return Calls(self.map_func, context, self.into_slot, in_pieces=self.traits.num_parallel_calls != 0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,14 +88,13 @@ class RandomMap(Op):
         return None if self.by_number else dataclasses.replace(self, by_number=True)
 
     def collating(self) -> Op | None:
-        if self.into_slot or self.num_parallel_calls is not None:
-            return None
-        return dataclasses.replace(self, into_slot=True)
+        return None if self.into_slot else dataclasses.replace(self, into_slot=True)
 
     def element_function(self, context: Context) -> ElementFunction:
         seed = self.drawn if self.seed is None else self.seed
         generators = _Generators(hash64(seed, context.epoch))
-        return Calls(self.map_func, context, self.into_slot, generators.at, self.by_number)
+        in_pieces = self.traits.num_parallel_calls != 0
+        return Calls(self.map_func, context, self.into_slot, generators.at, self.by_number, in_pieces)
 
 
 class _Generators:

@@ -132,15 +132,15 @@ class _RebatchCursor(Cursor):
     def pull(self, n: int) -> Block | None:
         batches: list[Any] = []
         while len(batches) < n:
-            pieces = self._next()
+            pieces = self._next(n - len(batches))
             if pieces is None:
                 break
             batches.append(pieces if isinstance(pieces, Failed) else self._joined(pieces))
             self._batches.release()
         return Block.of_rows(batches) if batches else None
 
-    def _next(self) -> list[Piece] | Failed | None:
-        """The pieces of the next batch."""
+    def _next(self, demand: int = 1) -> list[Piece] | Failed | None:
+        """The pieces of the next batch; `demand` is how many batches will be made from here on."""
         if self._ended:
             return None
         size = self._sizes[self._turn]
@@ -149,14 +149,16 @@ class _RebatchCursor(Cursor):
         pieces: list[Piece] = []
         count = 0
         while count < size:
-            batch = self._batches.load()
-            if isinstance(batch, Failed):
-                return batch  # what was gathered is lost, as in tf.data; the same size is tried again
-            if batch is None:
+            piece = self._batches.next(size - count, size * demand - count)
+            if isinstance(piece, Failed):
+                return piece  # what was gathered is lost, as in tf.data; the same size is tried again
+            if piece is None:
                 self._ended = True
                 break
-            pieces.append(self._batches.take(size - count))
-            count += pieces[-1].size
+            pieces.append(piece)
+            count += piece.size
+            if count < size:
+                self._batches.hold(piece)
         self._turn = (self._turn + 1) % len(self._sizes)
         if (size and not count) or (self._drop_remainder and count < size):
             self._ended = True
@@ -165,14 +167,14 @@ class _RebatchCursor(Cursor):
 
     def _next_empty(self) -> list[Piece] | Failed | None:
         """An empty batch like the one to come, where the spec does not say what batches look like."""
-        batch = self._batches.load()
-        if isinstance(batch, Failed):
-            return batch
-        if batch is None:
+        piece = self._batches.no_rows()
+        if isinstance(piece, Failed):
+            return piece
+        if piece is None:
             self._ended = True
             return None
         self._turn = (self._turn + 1) % len(self._sizes)
-        return [self._batches.take(0)]
+        return [piece]
 
     def _joined(self, pieces: list[Piece]) -> Any:
         if not pieces:

@@ -22,8 +22,10 @@ def _collating(node: Node) -> Rewrite | None:
     below = node.input
     op = below.op.collating()
     if op is not None:
-        reason = f"each result of {below.op.describe()} is written into the batch's slot as it is made"
-        return Rewrite(node.on(below.with_op(op)), reason)
+        what, where = f"result of {below.op.describe()}", "written into the batch's slot"
+        if below.op.traits.num_parallel_calls:  # a call makes a piece of the batch
+            what, where = f"small {what}", "stacked"
+        return Rewrite(node.on(below.with_op(op)), f"each {what} is {where} as it is made")
     if not below.op.traits.passes_columns:
         return None
     found = _collating(below)

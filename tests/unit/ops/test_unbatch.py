@@ -35,6 +35,32 @@ def test_batches_of_any_size_and_empty_ones() -> None:
     assert list(Dataset.from_tensors(np.zeros((0, 2))).repeat(3).unbatch()) == []
 
 
+def test_small_batches_are_pulled_together_for_what_was_asked_for() -> None:
+    asked: list[int] = []
+
+    def noted(batch: Any) -> Any:
+        asked.append(int(batch[0]))
+        return batch * 2
+
+    dataset = Dataset.range(4000).batch(4).map(noted, stateful=True).unbatch().batch(40)
+    with dataset.run() as run:
+        np.testing.assert_array_equal(next(run), np.arange(40) * 2)
+        assert len(asked) == 10  # no batch more than this one takes
+        for i, batch in enumerate(run, 1):
+            np.testing.assert_array_equal(batch, np.arange(40 * i, 40 * i + 40) * 2)
+        stage = next(stage for stage in run.stats()["stages"] if stage["name"] == "map")
+        assert stage["elements"] == 1000
+
+
+@pytest.mark.parametrize("lengths", [[3, 3, 3, 5, 3, 3, 0, 3, 3, 8] * 20, [1] * 50, [7, 7, 7, 2]])
+def test_batches_that_are_unlike_keep_their_rows_in_order(lengths: list[int]) -> None:
+    ends = np.cumsum(lengths)
+    batches = Dataset.range(len(lengths)).map(lambda i: {"x": np.arange(ends[i] - lengths[i], ends[i])})
+    for dataset in (batches.unbatch().batch(10), batches.rebatch(10)):
+        joined = np.concatenate([batch["x"] for batch in dataset])
+        np.testing.assert_array_equal(joined, np.arange(ends[-1]))
+
+
 def test_an_inner_dimension_of_nothing() -> None:
     assert [row.shape for row in Dataset.from_tensors(np.zeros((3, 0))).unbatch()] == [(0,)] * 3
 

@@ -1,6 +1,7 @@
 """collate_maps: what a function returns goes straight to its place in the batch."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ def collated(dataset: Any) -> list[str]:
     (lambda ds: ds.map(row).map(row).batch(4), ["map"]),
     (lambda ds: ds.map(row), []),
     (lambda ds: ds.map(row).filter(lambda x: True).batch(4), []),
-    (lambda ds: ds.map(row, num_parallel_calls=2).batch(4), []),
+    (lambda ds: ds.map(row, num_parallel_calls=2).batch(4), ["map"]),
+    (lambda ds: ds.random_map(lambda x, rng: row(x), 1, num_parallel_calls=2).batch(4), ["random_map"]),
     (lambda ds: ds.map(row, vectorized=True).batch(4), []),
     (lambda ds: ds.batch(4).map(row), []),
 ])  # fmt: skip
@@ -56,6 +58,15 @@ def test_results_lie_in_one_slot_and_are_the_same() -> None:
             assert batch.ctypes.data % 64 == 0
         # The batch with the caller, the next one in its slot, and one result on its way into it.
         assert run.ledger.peak_bytes <= 4 * 4 * row(0).nbytes
+
+
+@pytest.mark.parametrize("num_bytes, stacked", [(100, True), (16_000, True), (17_000, False)])
+def test_of_the_pieces_that_threads_make_small_ones_are_stacked(num_bytes: int, stacked: bool) -> None:
+    node, _ = optimize(D.range(4).map(lambda x: np.full(num_bytes, x, np.uint8), 2).batch(4).node, [(collate_maps,)])
+    context = SimpleNamespace(share=SimpleNamespace(budget_bytes=1 << 30), arena=SimpleNamespace(empty=np.empty))
+    made = node.input.op.element_function(context)(D.range(4).node.op.read_all(context), 0)
+    assert (made.columns is not None) == stacked
+    assert [int(x[0]) for x in made.rows()] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("results", [

@@ -124,6 +124,14 @@ def test_one_call_that_was_interrupted_is_not_taken_for_an_expensive_one() -> No
     assert meter.chosen["num_parallel_calls"] == "inline"
 
 
+def test_a_first_call_that_was_slow_does_not_outweigh_many_quick_ones() -> None:
+    tuner, meter = tuned()
+    tuner.called_inline(1, 300_000)  # whatever is done for the first time
+    tuner.called_inline(32, 32 * 2_000)
+    assert tuner.settled_inline
+    assert meter.chosen["num_parallel_calls"] == "inline"
+
+
 def test_three_calls_that_take_long_are_enough() -> None:
     tuner, _ = tuned()
     for _ in range(2):

@@ -339,7 +339,9 @@ class ParallelCursor(Cursor):
         self._take_back()
         if self._tickets:
             return self._take(n)
-        block = self._input.pull(n if self._pieces.element_ns else 1)
+        if not self._tuner.settled_inline:  # and a call may turn out to be dear
+            n = min(n, self._pieces.size(n))
+        block = self._input.pull(n)
         if block is None:
             return None
         start = perf_counter_ns()

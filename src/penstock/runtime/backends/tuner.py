@@ -37,13 +37,14 @@ class ParallelismTuner:
         self.inline = self._tuned
         self.level = 1 if self._tuned else num_parallel_calls
         self._trial_calls = self._trial_ns = 0
-        self._trial_each_ns: list[int] = []
+        self._trial_each_ns: list[tuple[int, int]] = []  # what each of so many took
         self._climbing = self._tuned
         self._best_rate = 0.0
         self._window_start = 0
         self._window_elements = 0
         self._starved = 0
-        self._settled_inline = False
+        #: Whether it is known that calls are cheap.
+        self.settled_inline = False
         self._note()
 
     def _note(self) -> None:
@@ -51,19 +52,28 @@ class ParallelismTuner:
 
     def called_inline(self, num_elements: int, elapsed_ns: int) -> None:
         """Hears how long a call in the consumer's thread took."""
-        if self._settled_inline:
+        if self.settled_inline:
             return
         self._trial_calls += num_elements
         self._trial_ns += elapsed_ns
-        self._trial_each_ns.append(elapsed_ns // num_elements)
+        self._trial_each_ns.append((elapsed_ns // num_elements, num_elements))
         if self._trial_calls < _TRIAL_CALLS and not self._took_long():
             return
-        if sorted(self._trial_each_ns)[len(self._trial_each_ns) // 2] < _CHEAP_NS:
-            self._settled_inline = True
+        if self._trial_median_ns() < _CHEAP_NS:
+            self.settled_inline = True
         else:
             self.inline = False
             self.level = max(2, os.cpu_count() or 1)
         self._note()
+
+    def _trial_median_ns(self) -> int:
+        """What the element in the middle took: the first one of all may have taken long for reasons of its own."""
+        left = self._trial_calls // 2
+        for each_ns, num_elements in sorted(self._trial_each_ns):
+            left -= num_elements
+            if left < 0:
+                return each_ns
+        return 0
 
     def _took_long(self) -> bool:
         few = len(self._trial_each_ns) < _FEWEST_CALLS
