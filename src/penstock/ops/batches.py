@@ -49,10 +49,10 @@ class Piece(NamedTuple):
 class Batches:
     """Cuts batches into pieces.
 
-    As many batches are pulled as a demand will use up: as many as the spec says where they come stacked, else as many as
-    the last ones were and only while they are small. They are cut as one, without a look at each; those that do not
-    come stacked are, first. Batches that have rows left are their maker's, who is not asked again before. The position
-    is that of the input before the block at hand, and how many rows and failures came since.
+    As many batches are pulled as a demand will use up: where they come stacked by the rows that the spec says each has,
+    else by those that the last one had, and only while they are small. They are cut as one, without a look at each;
+    those that do not come stacked are, first. Batches that have rows left are their maker's, who is not asked again
+    before. The position is that of the input before the block at hand, and how many rows and failures came since.
     """
 
     __slots__ = (

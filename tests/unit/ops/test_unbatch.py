@@ -48,8 +48,7 @@ def test_small_batches_are_pulled_together_for_what_was_asked_for() -> None:
         assert len(asked) == 10  # no batch more than this one takes
         for i, batch in enumerate(run, 1):
             np.testing.assert_array_equal(batch, np.arange(40 * i, 40 * i + 40) * 2)
-        stage = next(stage for stage in run.stats()["stages"] if stage["name"] == "map")
-        assert stage["elements"] == 1000
+    assert asked == list(range(0, 4000, 4))
 
 
 @pytest.mark.parametrize("lengths", [[3, 3, 3, 5, 3, 3, 0, 3, 3, 8] * 20, [1] * 50, [7, 7, 7, 2]])
