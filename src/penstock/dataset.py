@@ -215,6 +215,7 @@ class Dataset:
     take = method("take:Take")
     skip = method("skip:Skip")
     shard = method("shard:Shard")
+    distribute = method("distribute:Distribute")
 
     # Elements into batches and windows, and out of them.
     batch = method("batch:Batch")

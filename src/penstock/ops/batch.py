@@ -118,6 +118,10 @@ class Batch(Op):
             return None
         return Block(1, LEAF, None, [block.as_element()], False, None)
 
+    @property
+    def batches_of(self) -> tuple[int, bool] | None:
+        return self.batch_size, self.drop_remainder
+
     def open(self, context: Context) -> Cursor:
         if self.whole_blocks is not None:
             return _WholeBlockCursor(context, self.batch_size, self.drop_remainder)

@@ -69,6 +69,10 @@ class PaddedBatch(Op):
         held = None if each is None or out is None else each + out
         return Footprint(held, f"{self.batch_size:,} elements, and as many padded in one batch", held)
 
+    @property
+    def batches_of(self) -> tuple[int, bool] | None:
+        return self.batch_size, self.drop_remainder
+
     def open(self, context: Context) -> Cursor:
         padder, allocate = self._padder(), context.arena.empty
 

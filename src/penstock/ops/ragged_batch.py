@@ -75,6 +75,10 @@ class RaggedBatch(Op):
         held = None if each is None or out is None else each + out + splits
         return Footprint(held, f"{self.batch_size:,} elements, and as many in one batch", held)
 
+    @property
+    def batches_of(self) -> tuple[int, bool] | None:
+        return self.batch_size, self.drop_remainder
+
     def open(self, context: Context) -> Cursor:
         known = context.node.input.spec.element
         ranks = None if known is UNSEEN else [_rank(leaf) for leaf in spec_leaves(known)]

@@ -84,6 +84,10 @@ class SparseBatch(Op):
         held = None if each is None or out is None else each + out
         return Footprint(held, f"{self.batch_size:,} elements and the indices of their values in one batch", held)
 
+    @property
+    def batches_of(self) -> tuple[int, bool] | None:
+        return self.batch_size, False
+
     def open(self, context: Context) -> Cursor:
         return _SparseBatchCursor(context, self.batch_size, self.row_shape)
 

@@ -300,6 +300,24 @@ class Op:
         """This operator, counting places where it would count what succeeds."""
         return self
 
+    @property
+    def batches_of(self) -> tuple[int, bool] | None:
+        """How many elements it makes each batch of, and whether a last one with fewer is left out."""
+        return None
+
+    def in_batches_of(self, size: int, drop_remainder: bool) -> Op:
+        """This operator, knowing that what it gives is put into such batches."""
+        return self
+
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """Into how many parts it divides its input, and from which place on, where it gives one of several parts."""
+        return None
+
+    def from_place(self, start: int) -> Op:
+        """Such an operator, dividing what is there from a place on."""
+        raise AssertionError(f"{type(self).__name__} does not divide its input")
+
     def telling_failures(self) -> Op:
         """This operator, telling a `take` below it how many elements failed here; itself if none ever does."""
         return self

@@ -3,6 +3,9 @@
 As in tf.data, `take` counts only elements that succeed. A shuffle above it changes the order *before* functions run, so
 that indices wait in its buffer and not elements; which of them will succeed cannot be known then. So a `take` that a
 shuffle draws from counts places, those that fail included.
+
+What processes share out should give each of them equally many batches; so whoever divides is told of the batches that
+are made of its elements.
 """
 
 from __future__ import annotations
@@ -10,14 +13,16 @@ from __future__ import annotations
 from .node import Node
 from .op import Op
 
-__all__ = ["settled"]
+__all__ = ["keeps_number", "settled"]
 
 
 def settled(node: Node) -> Node:
-    """The plan with every `take` below a shuffle counting places."""
-    if not node.has_any(_draws_places):
-        return node
-    return node.transform(lambda n: n.on(*map(_by_places, n.inputs)) if n.op.traits.draws_places else n)
+    """The plan with every `take` below a shuffle counting places, and every divider knowing of batches above it."""
+    if node.has_any(_draws_places):
+        node = node.transform(lambda n: n.on(*map(_by_places, n.inputs)) if n.op.traits.draws_places else n)
+    if node.has_any(_gives_equal_parts):
+        node = node.transform(_with_batches_told)
+    return node
 
 
 def _draws_places(op: Op) -> bool:
@@ -29,3 +34,28 @@ def _by_places(node: Node) -> Node:
     if len(node.inputs) != 1 or not (node.op.traits.one_to_one or node.op.traits.runtime == "order"):
         return node
     return node.with_op(node.op.by_places()).on(_by_places(node.input))
+
+
+def _gives_equal_parts(op: Op) -> bool:
+    return op.traits.equal_parts
+
+
+def _with_batches_told(node: Node) -> Node:
+    batches = node.op.batches_of
+    return node if batches is None else node.on(_in_batches(node.input, *batches))
+
+
+def _in_batches(node: Node, size: int, drop_remainder: bool) -> Node:
+    """The chain below a batch, as far down as there are as many elements."""
+    traits = node.op.traits
+    if traits.equal_parts:
+        return node.with_op(node.op.in_batches_of(size, drop_remainder))
+    if not keeps_number(node):
+        return node
+    return node.on(_in_batches(node.input, size, drop_remainder))
+
+
+def keeps_number(node: Node) -> bool:
+    """Whether as many elements come out as go in."""
+    traits = node.op.traits
+    return len(node.inputs) == 1 and (traits.one_to_one or traits.run_ahead != 0 or traits.draws_places)

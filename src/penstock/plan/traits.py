@@ -30,6 +30,7 @@ class Traits:
         tells_failures: A `take` was moved below it, and must hear how many of the elements it gave failed here.
         needs_index: An order operator that reaches for elements far apart, so that a source which must look for its
             elements first should do so.
+        equal_parts: It gives a part of its input that should have as many batches as the parts of other processes.
         draws_places: It chooses among places before their elements exist (`shuffle`).
         live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
         num_parallel_calls: Threads asked for; 0 for none.
@@ -47,6 +48,7 @@ class Traits:
     by_place: bool = False
     tells_failures: bool = False
     draws_places: bool = False
+    equal_parts: bool = False
     needs_index: bool = False
     live: bool = False
     num_parallel_calls: int = 0

@@ -16,6 +16,7 @@ from ..errors import PenstockError, StateError
 from ..memory.allocator import return_freed_arrays
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
+from ..plan.divided import divided_as, parts_of
 from ..plan.footprint import Measured
 from ..plan.node import Node
 from ..plan.seeds import drawn_seeds, reseeded
@@ -80,6 +81,8 @@ class Run:
         self.ledger.needs = stages.needs
         self._rows: list[Any] = []
         self._offset = 0
+        # Elements that were delivered before these; none can be told once one has failed.
+        self._num_before: int | None = 0
         self._before: State = None
         self._demand = 1
         self._over = False
@@ -105,6 +108,7 @@ class Run:
         if kind is np.ndarray:
             self._stages.slots.hand_over(row)
         elif kind is Failed:
+            self._num_before = None
             if isinstance(row.error, StopIteration):  # would end the caller's loop as if there were no more elements
                 raise RuntimeError("a function raised StopIteration") from row.error
             raise row.error
@@ -118,6 +122,8 @@ class Run:
         if self._over:
             raise StopIteration
         self._stages.look_at_pressure()
+        self._num_before = self._num_delivered
+        self._rows, self._offset = [], 0
         self._before = self._root.state()
         start = perf_counter_ns() if self._adapting else 0
         try:
@@ -182,7 +188,13 @@ class Run:
             "epoch": self.epoch,
             "seeds": drawn_seeds(self._written),
             "position": self._position(),
+            "parts": parts_of(self._written),
+            "delivered": self._num_delivered,
         }
+
+    @property
+    def _num_delivered(self) -> int | None:
+        return None if self._num_before is None else self._num_before + self._offset
 
     def _position(self) -> State:
         if self._over:
@@ -195,11 +207,15 @@ class Run:
         self.close()
         self.epoch = state["epoch"]
         self._on_epoch(self.epoch)
-        self._written = reseeded(self._written, state["seeds"])
+        written = reseeded(self._written, state["seeds"])
+        self._written, goes_on = divided_as(written, state.get("parts", []), state.get("delivered"))
         self._open(self._written)
         if state["position"] == "end":
             self._close_at("end")
             return
+        if not goes_on:
+            return
+        self._num_before = state.get("delivered")
         below, offset = expect_list(state["position"], 2)
         try:
             self._root.restore(below)
@@ -208,6 +224,8 @@ class Run:
             if isinstance(error, PenstockError):
                 raise
             raise StateError(f"the saved position is damaged: {below!r:.80}") from error
+
+    get_state, set_state = state_dict, load_state_dict  # as iterators of Grain call them
 
     def stats(self) -> dict[str, Any]:
         """What each stage did so far: elements, bytes, busy and waiting seconds, and what was chosen for it."""
@@ -229,6 +247,7 @@ class Run:
     def _close_at(self, position: State) -> None:
         self._over = True
         self._last_position = position  # closed cursors no longer know what was delivered
+        self._num_before = self._num_delivered
         self._closer()
         self._rows, self._offset = [], 0
 

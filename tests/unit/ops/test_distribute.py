@@ -1,0 +1,186 @@
+"""distribute: equal parts for several processes, and positions for another number of them."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.errors import StateError
+from penstock.testing import check_op
+
+D = ps.Dataset
+
+
+def parts(dataset: Any, num_parts: int, remainder: str = "drop") -> list[Any]:
+    return [dataset.distribute(num_parts, i, remainder) for i in range(num_parts)]
+
+
+def streamed(dataset: Any) -> Any:
+    return dataset.filter(lambda x: True)
+
+
+SOURCES = {
+    "in order": lambda n: D.range(n),
+    "shuffled": lambda n: D.range(n).shuffle(seed=3),
+    "shuffled in a window": lambda n: D.range(n).shuffle(5, seed=3),
+    "stream": lambda n: streamed(D.range(n)),
+}
+
+
+@given(
+    length=st.integers(0, 60),
+    num_parts=st.integers(1, 5),
+    remainder=st.sampled_from(["drop", "pad"]),
+    size=st.integers(1, 9),
+    drop=st.booleans(),
+    source=st.sampled_from(sorted(SOURCES)),
+)
+def test_all_get_equally_many_batches_and_nobody_an_element_of_another(
+    length: int, num_parts: int, remainder: str, size: int, drop: bool, source: str
+) -> None:
+    made = [
+        [
+            part.batch(size, drop).run(epoch=0, optimize=optimize)
+            for part in parts(SOURCES[source](length), num_parts, remainder)
+        ]
+        for optimize in (True, False)
+    ]
+    found, plain = [[[batch.tolist() for batch in run] for run in runs] for runs in made]
+    assert found == plain
+    assert len({len(batches) for batches in found}) == 1
+    given = [x for batches in found for batch in batches for x in batch]
+    if remainder == "drop":
+        assert len(set(given)) == len(given)
+        left_out = length - len(given)
+        assert left_out < (num_parts * size if drop else num_parts)
+        if not drop and source != "stream" and length % (num_parts * size) not in range(1, num_parts):
+            assert left_out == 0
+    elif not drop:
+        assert set(given) == set(range(length))
+        assert len(given) < length + num_parts
+
+
+def test_101_elements_for_two_in_batches_of_8() -> None:
+    first, second = ([len(batch) for batch in part.batch(8)] for part in parts(D.range(101), 2))
+    assert (first, second) == ([8] * 6 + [3], [8] * 6 + [2])
+
+
+def test_the_number_of_batches_is_known_beforehand() -> None:
+    for length in range(30):
+        for part in parts(D.range(length), 3):
+            assert len(part.batch(4)) == len(list(part.batch(4)))
+    assert D.range(5).repeat().distribute(2, 1).cardinality() == ps.INFINITE
+    assert streamed(D.range(5)).distribute(2, 1).cardinality() == ps.UNKNOWN
+
+
+@pytest.mark.parametrize("remainder", ["drop", "pad"])
+@pytest.mark.parametrize("source", sorted(SOURCES))
+def test_the_laws(source: str, remainder: str) -> None:
+    for length in (0, 1, 2, 11):
+        for part in parts(SOURCES[source](length), 3, remainder):
+            check_op(part)
+            check_op(part.map(lambda x: x * 2).batch(2).prefetch(1))
+    check_op(SOURCES[source](7).distribute(2, 1, remainder).repeat(2))
+    check_op(SOURCES[source](7).random_map(lambda x, rng: x + rng.random(), seed=1).distribute(2, 1, remainder))
+
+
+def test_functions_run_only_on_own_elements() -> None:
+    seen: list[int] = []
+    dataset = D.range(10).map(lambda x: seen.append(int(x)) or x).distribute(2, 1)
+    assert [int(x) for x in dataset] == seen == [1, 3, 5, 7, 9]
+
+
+def test_a_batch_further_on_counts_only_if_every_element_goes_into_it() -> None:
+    # Behind a filter nobody knows how many there are: each gets as many elements as the others.
+    part = D.range(9).distribute(2, 0)
+    assert [int(x) for x in part.filter(lambda x: True)] == [0, 2, 4, 6]
+    assert [batch.tolist() for batch in part.shuffle(1).map(lambda x: x).prefetch(2).batch(3)] == [[0, 2, 4], [6, 8]]
+
+
+def delivered(runs: list[Any], steps: int) -> list[int]:
+    return [int(x) for run in runs for _ in range(steps) for x in next(run)]
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES))
+@pytest.mark.parametrize("before, after", [(2, 3), (3, 2), (1, 4), (4, 1), (2, 5)])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_another_number_of_processes_goes_on_where_these_stopped(
+    source: str, before: int, after: int, steps: int
+) -> None:
+    dataset = SOURCES[source](120)
+
+    def open_part(i: int, num_parts: int) -> Any:
+        return dataset.distribute(num_parts, i).map(lambda x: x).batch(8).prefetch(1).run(epoch=4)
+
+    runs = [open_part(i, before) for i in range(before)]
+    had = delivered(runs, steps)
+    state = json.loads(json.dumps(runs[0].state_dict()))
+    resumed = [open_part(i, after) for i in range(after)]
+    for run in resumed:
+        run.load_state_dict(state)
+    had += delivered(resumed, 1)
+    # Once more, by as many: from positions of their own, or of one of them.
+    states = [run.state_dict() for run in resumed]
+    again = [open_part(i, after) for i in range(after)]
+    for i, run in enumerate(again):
+        run.load_state_dict(states[i] if i % 2 else states[0])
+    rests = [[int(x) for batch in run for x in batch] for run in again]
+    had += [x for rest in rests for x in rest]
+    assert len({-(-len(rest) // 8) for rest in rests}) == 1
+    left_out = set(range(120)) - set(had)
+    assert len(had) == len(set(had))
+    assert len(left_out) < (after if source == "stream" else 1)
+
+
+def test_two_processes_and_then_three_have_each_of_101_elements_once() -> None:
+    dataset = D.range(101).shuffle(seed=5)
+    runs = [dataset.distribute(2, i).batch(8).run(epoch=0) for i in range(2)]
+    had = delivered(runs, 3)
+    resumed = [dataset.distribute(3, i).batch(8).run() for i in range(3)]
+    for run in resumed:
+        run.load_state_dict(runs[1].state_dict())
+    rests = [[batch.tolist() for batch in run] for run in resumed]
+    assert [len(rest) for rest in rests] == [3, 3, 3]
+    assert sorted(had + [x for rest in rests for batch in rest for x in batch]) == list(range(101))
+
+
+def test_where_nobody_can_tell_what_each_had_it_is_refused() -> None:
+    def refused(make: Any, why: str, steps: int = 1) -> None:
+        run = make(2)
+        for _ in range(steps):
+            try:
+                next(run)
+            except ZeroDivisionError:
+                pass
+        other = make(3)
+        with pytest.raises(StateError, match=why):
+            other.load_state_dict(run.state_dict())
+
+    why = "is of 2 processes, and this is one of 3: "
+    refused(lambda n: D.range(50).distribute(n, 0).filter(lambda x: True).run(), why + "filter.* at test_distribute.py")
+    refused(lambda n: D.range(50).distribute(n, 0).shuffle(9, seed=1).run(), why + "shuffle")
+    refused(lambda n: D.range(50).distribute(n, 0).map(lambda x: 1 // int(x)).run(), why + "elements have failed")
+    refused(lambda n: D.range(50).distribute(n, 0).distribute(n, 0).run(), why + "to go on with another number")
+
+
+def test_what_is_refused() -> None:
+    for arguments, why in (
+        ((0, 0), "num_shards: expected at least 1, got 0"),
+        ((2, 2), "index: expected less than num_shards = 2, got 2"),
+        ((2, -1), "index: expected at least 0, got -1"),
+        ((2, 0, "keep"), "remainder: expected one of drop, pad, got 'keep'"),
+    ):
+        with pytest.raises(ValueError, match=f"distribute at test_distribute.py:.*{why}"):
+            D.range(5).distribute(*arguments)
+
+
+def test_large_elements_of_a_stream_are_on_the_ledger() -> None:
+    big = D.range(6).map(lambda x: np.full(100_000, x, np.uint8)).filter(lambda x: True)
+    for remainder in ("drop", "pad"):
+        with big.distribute(4, 0, remainder).run(memory="1MB") as run:
+            assert [int(x[0]) for x in run] == ([0] if remainder == "drop" else [0, 4])
+            assert 100_000 <= run.ledger.peak_bytes <= 1_000_000
