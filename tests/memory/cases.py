@@ -106,6 +106,8 @@ ON_BOTH: dict[str, Callable[[Any], Any]] = {
     "take": lambda d: d.take(7),
     "skip": lambda d: d.skip(7),
     "shard": lambda d: d.shard(3, 1),
+    "distribute": lambda d: d.distribute(3, 1, "pad"),
+    "filter, distribute": lambda d: d.filter(lambda x: True).distribute(3, 1, "pad"),
     "take_while": lambda d: d.take_while(lambda x: x[0] < 20),
     "enumerate": lambda d: d.enumerate(),
     "scan": lambda d: d.scan(np.zeros(400), lambda state, x: (x[:400] + state, x * 2)),

@@ -207,15 +207,17 @@ class Run:
         self.close()
         self.epoch = state["epoch"]
         self._on_epoch(self.epoch)
-        written = reseeded(self._written, state["seeds"])
-        self._written, goes_on = divided_as(written, state.get("parts", []), state.get("delivered"))
+        self._written, goes_on = reseeded(self._written, state["seeds"]), True
+        at_end = state["position"] == "end"
+        if not at_end:
+            self._written, goes_on = divided_as(self._written, state.get("parts", []), state.get("delivered"))
         self._open(self._written)
-        if state["position"] == "end":
-            self._close_at("end")
-            return
         if not goes_on:
             return
         self._num_before = state.get("delivered")
+        if at_end:
+            self._close_at("end")
+            return
         below, offset = expect_list(state["position"], 2)
         try:
             self._root.restore(below)

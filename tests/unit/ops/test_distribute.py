@@ -148,6 +148,14 @@ def test_two_processes_and_then_three_have_each_of_101_elements_once() -> None:
     assert sorted(had + [x for rest in rests for batch in rest for x in batch]) == list(range(101))
 
 
+def test_an_epoch_that_has_ended_is_over_for_any_number_of_processes() -> None:
+    run = D.range(113).distribute(2, 0).batch(8).run()
+    assert sum(len(batch) for batch in run) == 56  # one element is left, which cannot be given to both
+    alone = D.range(113).distribute(1, 0).batch(8).run()
+    alone.load_state_dict(run.state_dict())
+    assert list(alone) == []
+
+
 def test_where_nobody_can_tell_what_each_had_it_is_refused() -> None:
     def refused(make: Any, why: str, steps: int = 1) -> None:
         run = make(2)
