@@ -151,6 +151,22 @@ def check_records(buffer: Buffer, offsets: NDArray[np.int64], lengths: NDArray[n
             2 says that its length is another than was expected. With 0 all are fine.
     """
 
+def write_row(columns: tuple[NDArray[Any], ...], types: tuple[type, ...], row: int, leaves: tuple[Any, ...]) -> bool:
+    """Writes the leaves of one element to their row of columns, if each is like what its column holds.
+
+    Args:
+        columns: Arrays of any dtype without objects.
+        types: The type that the leaf of each column has: an array, or a NumPy scalar.
+        row: Which row.
+        leaves: What is written.
+
+    Returns:
+        False for a leaf of another type, shape or dtype; those before it were written.
+
+    Raises:
+        IndexError: There is no such row.
+    """
+
 def cut_records(records: Records) -> list[bytes]:
     """Copies records out of their buffer."""
 

@@ -87,12 +87,7 @@ class Block:
             self.records = None  # who keeps what was cut out must not keep the buffer
             return self._rows
         assert self.columns is not None
-        structure = self.structure
-        if structure.is_leaf:
-            return list(self.columns[0])
-        if structure.is_flat_tuple:
-            return list(zip(*self.columns, strict=True))
-        return [structure.unflatten(leaves) for leaves in zip(*self.columns, strict=True)]
+        return self.structure.rows_of(self.columns)
 
     def __getitem__(self, part: slice) -> Block:
         start, stop, _ = part.indices(self.size)
