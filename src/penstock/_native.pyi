@@ -36,6 +36,13 @@ def permute_at(n: int, key: int, index: NDArray[np.int64], out: NDArray[np.int64
         IndexError: An index is outside [0, n). The entries of `out` before it are written already.
     """
 
+def random_numbers(key: int, index: NDArray[np.int64], out: NDArray[np.int64]) -> None:
+    """Writes numbers in [0, 2**32), each of which follows from `key` and one index. `out` may be `index` itself.
+
+    Raises:
+        ValueError: `key` is not within [0, 2**64), the lengths differ, or the arrays overlap in part.
+    """
+
 def window_shuffle(
     slots: NDArray[np.int64],
     filled: int,
