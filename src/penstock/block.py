@@ -87,7 +87,14 @@ class Block:
             self.records = None  # who keeps what was cut out must not keep the buffer
             return self._rows
         assert self.columns is not None
-        return self.structure.rows_of(self.columns)
+        structure = self.structure
+        if structure.is_leaf:
+            return list(self.columns[0])
+        if structure.is_flat_tuple:
+            return list(zip(*self.columns, strict=True))
+        if structure.is_flat and structure.kind is dict:
+            return _dicts(structure.keys, self.columns)
+        return [structure.unflatten(leaves) for leaves in zip(*self.columns, strict=True)]
 
     def __getitem__(self, part: slice) -> Block:
         start, stop, _ = part.indices(self.size)
@@ -114,6 +121,16 @@ class Block:
 
     def __repr__(self) -> str:
         return f"Block({self.size} {'columns' if self.columns is not None else 'rows'})"
+
+
+def _dicts(keys: tuple[Any, ...], columns: list[np.ndarray]) -> list[Any]:
+    """Copies of one dict, filled column by column: a third of the time of making each from its pairs."""
+    unfilled = dict.fromkeys(keys)
+    rows = [unfilled.copy() for _ in range(len(columns[0]))]
+    for key, column in zip(keys, columns, strict=True):
+        for row, leaf in zip(rows, column, strict=True):
+            row[key] = leaf
+    return rows
 
 
 def stack_leaves(leaves: Sequence[Any], allocate: Allocate) -> np.ndarray | None:

@@ -110,7 +110,7 @@ class Stack:
 
     def rows(self, size: int) -> list[Any]:
         """The first rows, one by one."""
-        return self._like.structure.rows_of([slot[:size] for slot in self._slots])
+        return Block.of_columns(self._like.structure, [slot[:size] for slot in self._slots], size).rows()
 
     def block(self, size: int, positions: np.ndarray | None) -> Block:
         return Block.of_columns(self._like.structure, self._slots, size, positions)
