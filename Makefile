@@ -93,7 +93,7 @@ $(STAMPS)/venv:
 
 $(STAMPS)/build-tools: $(STAMPS)/venv
 	@echo "[setup] build tools"
-	@$(INSTALL) scikit-build-core nanobind cmake ninja
+	@$(INSTALL) scikit-build-core nanobind numpy cmake ninja
 	@touch $@
 
 # Pinned, and before anything that depends on it.

@@ -15,6 +15,9 @@ namespace penstock {
 void permute(std::int64_t n, std::uint64_t key, std::int64_t start, std::int64_t* out, std::size_t num_out);
 void permute_at(std::int64_t n, std::uint64_t key, const std::int64_t* index, std::int64_t* out, std::size_t num_out);
 
+// random_numbers.cpp: numbers in [0, 2**32), each of the key and one index. `out` may be `index`.
+void random_numbers(std::uint64_t key, const std::int64_t* index, std::int64_t* out, std::size_t num_out);
+
 // window_shuffle.cpp: the shuffle buffer of tf.data, over indices.
 struct WindowProgress {
   std::size_t consumed;

@@ -26,6 +26,19 @@ bool overlap(const A& a, const B& b) {
   return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
 }
 
+// One number of `out` for each of `index`, which may be the same array.
+void require_places(const Indices& index, const MutableIndices& out) {
+  require_aligned("index", index);
+  require_aligned("out", out);
+  if (index.size() != out.size()) {
+    throw std::invalid_argument("index and out must have the same length, got " + std::to_string(index.size()) +
+                                " and " + std::to_string(out.size()));
+  }
+  if (index.data() != out.data() && overlap(index, out)) {
+    throw std::invalid_argument("index and out must be the same memory or share none of it");
+  }
+}
+
 void permute(nb::handle n, nb::handle key, nb::handle start, MutableIndices out) {
   const auto n_ = integer<std::int64_t>("n", n);
   const auto key_ = integer<std::uint64_t>("key", key);
@@ -38,17 +51,18 @@ void permute(nb::handle n, nb::handle key, nb::handle start, MutableIndices out)
 void permute_at(nb::handle n, nb::handle key, Indices index, MutableIndices out) {
   const auto n_ = integer<std::int64_t>("n", n);
   const auto key_ = integer<std::uint64_t>("key", key);
-  require_aligned("index", index);
-  require_aligned("out", out);
-  if (index.size() != out.size()) {
-    throw std::invalid_argument("index and out must have the same length, got " + std::to_string(index.size()) +
-                                " and " + std::to_string(out.size()));
-  }
-  if (index.data() != out.data() && overlap(index, out)) {
-    throw std::invalid_argument("index and out must be the same memory or share none of it");
-  }
+  require_places(index, out);
   const nb::gil_scoped_release no_gil;
   penstock::permute_at(n_, key_, index.data(), out.data(), out.size());
+}
+
+void random_numbers(nb::handle key, Indices index, MutableIndices out) {
+  const auto key_ = integer<std::uint64_t>("key", key);
+  require_places(index, out);
+  const auto run = [&] { penstock::random_numbers(key_, index.data(), out.data(), out.size()); };
+  if (out.size() * sizeof(std::int64_t) < kWorthTheGil) return run();
+  const nb::gil_scoped_release no_gil;
+  run();
 }
 
 std::tuple<std::size_t, std::size_t, std::size_t> window_shuffle(MutableIndices slots, nb::handle filled,
@@ -101,6 +115,8 @@ NB_MODULE(_native, m) {
         nb::sig("def permute(n: int, key: int, start: int, out: NDArray[int64]) -> None"));
   m.def("permute_at", &permute_at, "n"_a, "key"_a, "index"_a.noconvert(), "out"_a.noconvert(),
         nb::sig("def permute_at(n: int, key: int, index: NDArray[int64], out: NDArray[int64]) -> None"));
+  m.def("random_numbers", &random_numbers, "key"_a, "index"_a.noconvert(), "out"_a.noconvert(),
+        nb::sig("def random_numbers(key: int, index: NDArray[int64], out: NDArray[int64]) -> None"));
   m.def("window_shuffle", &window_shuffle, "slots"_a.noconvert(), "filled"_a, "incoming"_a.noconvert(), "draining"_a,
         "key"_a, "step"_a, "out"_a.noconvert(),
         nb::sig("def window_shuffle(slots: NDArray[int64], filled: int, incoming: NDArray[int64], draining: bool, "
@@ -111,4 +127,5 @@ NB_MODULE(_native, m) {
   bind_example(m);
   bind_encoder(m);
   bind_encode_one(m);
+  bind_rows(m);
 }

@@ -36,6 +36,13 @@ def permute_at(n: int, key: int, index: NDArray[np.int64], out: NDArray[np.int64
         IndexError: An index is outside [0, n). The entries of `out` before it are written already.
     """
 
+def random_numbers(key: int, index: NDArray[np.int64], out: NDArray[np.int64]) -> None:
+    """Writes numbers in [0, 2**32), each of which follows from `key` and one index. `out` may be `index` itself.
+
+    Raises:
+        ValueError: `key` is not within [0, 2**64), the lengths differ, or the arrays overlap in part.
+    """
+
 def window_shuffle(
     slots: NDArray[np.int64],
     filled: int,
@@ -149,6 +156,22 @@ def check_records(buffer: Buffer, offsets: NDArray[np.int64], lengths: NDArray[n
     Returns:
         `(number, stop, expected, got)` of the first record that is not as it should be, `stop` as in `scan_records`;
             2 says that its length is another than was expected. With 0 all are fine.
+    """
+
+def write_row(columns: tuple[NDArray[Any], ...], types: tuple[type, ...], row: int, leaves: tuple[Any, ...]) -> bool:
+    """Writes the leaves of one element to their row of columns, if each is like what its column holds.
+
+    Args:
+        columns: Arrays of any dtype without objects.
+        types: The type that the leaf of each column has: an array, or a NumPy scalar.
+        row: Which row.
+        leaves: What is written.
+
+    Returns:
+        False for a leaf of another type, shape or dtype; those before it were written.
+
+    Raises:
+        IndexError: There is no such row.
     """
 
 def cut_records(records: Records) -> list[bytes]:

@@ -92,6 +92,8 @@ class Block:
             return list(self.columns[0])
         if structure.is_flat_tuple:
             return list(zip(*self.columns, strict=True))
+        if structure.is_flat and structure.kind is dict:
+            return _dicts(structure.keys, self.columns)
         return [structure.unflatten(leaves) for leaves in zip(*self.columns, strict=True)]
 
     def __getitem__(self, part: slice) -> Block:
@@ -119,6 +121,16 @@ class Block:
 
     def __repr__(self) -> str:
         return f"Block({self.size} {'columns' if self.columns is not None else 'rows'})"
+
+
+def _dicts(keys: tuple[Any, ...], columns: list[np.ndarray]) -> list[Any]:
+    """Copies of one dict, filled column by column: a third of the time of making each from its pairs."""
+    unfilled = dict.fromkeys(keys)
+    rows = [unfilled.copy() for _ in range(len(columns[0]))]
+    for key, column in zip(keys, columns, strict=True):
+        for row, leaf in zip(rows, column, strict=True):
+            row[key] = leaf
+    return rows
 
 
 def stack_leaves(leaves: Sequence[Any], allocate: Allocate) -> np.ndarray | None:

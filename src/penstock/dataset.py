@@ -181,9 +181,10 @@ class Dataset:
         self.node = node
         self._options = _NO_OPTIONS if options is None else options
         self._epochs = Epochs() if epochs is None else epochs
-        traits = node.op.traits
-        if node.inputs and (traits.runtime != "order" or traits.draws_places):  # others take any input as it is
-            node.spec  # noqa: B018  a mistake is found here, at the user's line
+        if node.inputs:
+            traits = node.op.traits
+            if traits.runtime != "order" or traits.draws_places:  # others take any input as it is
+                node.spec  # noqa: B018  a mistake is found here, at the user's line
 
     # Sources.
     from_tensor_slices = source("arrays:FromTensorSlices")

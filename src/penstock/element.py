@@ -14,6 +14,7 @@ import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -245,7 +246,7 @@ class Structure:
     same keys in another order are equal.
     """
 
-    __slots__ = ("_build", "_fields", "children", "is_flat", "is_flat_tuple", "is_leaf", "keys", "kind", "num_leaves")
+    __slots__ = ("_build", "children", "fields", "is_flat", "is_flat_tuple", "is_leaf", "keys", "kind", "num_leaves")
 
     def __init__(self, kind: type | None, keys: tuple[Any, ...] = (), children: tuple[Structure, ...] = ()) -> None:
         self.kind = kind
@@ -257,7 +258,8 @@ class Structure:
         self.is_flat = kind is not None and self.num_leaves == len(children) and all(c.kind is None for c in children)
         #: Whether this is a plain tuple of leaves, the commonest nest by far.
         self.is_flat_tuple = self.is_flat and kind is tuple
-        self._fields, self._build = _access(kind, keys)
+        #: The parts of a nest of this kind, as a tuple; a KeyError where a dict lacks one.
+        self.fields, self._build = _access(kind, keys)
 
     @staticmethod
     def of(element: Any) -> Structure:
@@ -281,7 +283,7 @@ class Structure:
         if type(element) is not self.kind and _nest_kind(type(element)) is not self.kind:
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
         try:
-            parts = self._fields(element)
+            parts = self.fields(element)
         except KeyError:
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}") from None
         if len(parts) != len(self.children) or (isinstance(element, Mapping) and len(element) != len(parts)):
@@ -302,23 +304,6 @@ class Structure:
         if self.is_flat:
             return self._build(leaves if isinstance(leaves, list) else list(leaves))
         return self._unflatten(iter(leaves))
-
-    def parts_of(self, value: Any) -> Any:
-        """The parts of a value of just this kind, which may be leaves or not; None if it is of another.
-
-        What `flatten` does for a flat nest, with less looking: for who looks at each part anyway.
-        """
-        kind = type(value)
-        if kind is not self.kind:
-            return None
-        if kind is tuple:
-            return value if len(value) == len(self.keys) else None
-        if isinstance(value, dict) and len(value) != len(self.keys):
-            return None
-        try:
-            return self._fields(value)
-        except KeyError:
-            return None
 
     def _unflatten(self, leaves: Any) -> Any:
         if self.kind is None:
@@ -407,19 +392,27 @@ def _parts(value: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
     return names, [getattr(value, name) for name in names]
 
 
-def _access(kind: type | None, keys: tuple[Any, ...]) -> tuple[Callable[[Any], Any], Callable[[list[Any]], Any]]:
+def _access(
+    kind: type | None, keys: tuple[Any, ...]
+) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[list[Any]], Any]]:
     """How to read the parts of a nest of this kind, and how to build one from its parts."""
     if kind is None or kind is tuple:
-        return (lambda element: element), tuple
+        return tuple, tuple
     if issubclass(kind, tuple):
-        return (lambda element: element), kind._make  # type: ignore[attr-defined]  # a namedtuple's, which is no type of its own
+        return tuple, kind._make  # type: ignore[attr-defined]  # a namedtuple's, which is no type of its own
     if issubclass(kind, Mapping):
         make: Any = functools.partial(kind, None) if issubclass(kind, defaultdict) else kind
-        return (lambda element: [element[key] for key in keys]), lambda parts: make(zip(keys, parts, strict=True))
-    return (
-        lambda element: [getattr(element, key) for key in keys],
-        lambda parts: kind(**dict(zip(keys, parts, strict=True))),
-    )
+        return _all_of(itemgetter, keys), lambda parts: make(zip(keys, parts, strict=True))
+    return _all_of(attrgetter, keys), lambda parts: kind(**dict(zip(keys, parts, strict=True)))
+
+
+def _all_of(getter: Any, keys: tuple[Any, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gets the parts of all keys as a tuple; a getter of a single one would give that alone."""
+    if len(keys) > 1:
+        every: Callable[[Any], tuple[Any, ...]] = getter(*keys)
+        return every
+    each = [getter(key) for key in keys]
+    return lambda element: tuple([get(element) for get in each])
 
 
 #: The structure of an element that is a single leaf.

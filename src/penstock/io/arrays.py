@@ -224,16 +224,18 @@ class FromTensors(Op):
     tensors: Any
     _element: Any = dataclasses.field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.tensors, np.generic) and self.tensors.dtype.kind not in "OSU":
-            self.__dict__["_element"] = self.tensors
+    def __init__(self, tensors: Any) -> None:
+        fields = self.__dict__
+        fields["tensors"] = tensors
+        if isinstance(tensors, np.number):  # many in `flat_map`
+            fields["_element"] = tensors
             return
-        element = normalize(self.tensors)
+        element = normalize(tensors)
         structure = Structure.of(element)
         leaves = structure.flatten(element)
         if not leaves:
             raise BadType("expected at least one array, got none: an element must hold something")
-        object.__setattr__(self, "_element", structure.unflatten([read_only(leaf) for leaf in leaves]))
+        fields["_element"] = structure.unflatten([read_only(leaf) for leaf in leaves])
 
     @property
     def num_elements(self) -> int:
@@ -257,9 +259,11 @@ class FromTensors(Op):
 
 
 class _OneElement:
+    __slots__ = ("_element",)
+
     def __init__(self, element: Any) -> None:
         self._element = element
 
     def read(self, index: Index) -> Block:
         size = index.stop - index.start if isinstance(index, slice) else index.size
-        return Block.of_rows([self._element] * size, has_failures=False)
+        return Block(size, LEAF, None, [self._element] * size, False, None)

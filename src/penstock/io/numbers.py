@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._native import random_numbers
 from ..block import Block
 from ..cursor import Cursor
 from ..element import LEAF
@@ -203,11 +204,10 @@ class _Hashed:
     """A well-mixed function of key and index (the finaliser of splitmix64)."""
 
     def __init__(self, key: int) -> None:
-        self._key = np.uint64(key)
+        self._key = key
 
     def read(self, index: Index) -> Block:
-        x = as_array(index).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + self._key
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        values = ((x ^ (x >> np.uint64(31))) >> np.uint64(32)).astype(np.int64)
+        places = as_array(index)
+        values = places if isinstance(index, slice) else np.empty_like(places)
+        random_numbers(self._key, places, values)
         return Block.of_columns(LEAF, [values], len(values))

@@ -119,6 +119,9 @@ class FromStack(Op):
     def reader(self, context: Context) -> Reader:
         return _StackReader(self.column, context.arena)
 
+    def read_all(self, context: Context) -> Block:
+        return _copied(self.column, context.arena)
+
     def open(self, context: Context) -> Cursor:
         return InOrderCursor(_StackReader(self.column, context.arena), len(self.column))
 
@@ -126,9 +129,17 @@ class FromStack(Op):
         return f"rows({len(self.column)})"
 
 
-class _StackReader:
-    """Gives copies: the elements are no array of the user's, so a view would hide from the ledger what it pins."""
+def _copied(part: np.ndarray, arena: Arena) -> Block:
+    """A copy: the elements are no array of the user's, so a view would hide from the ledger what it pins."""
+    if part.nbytes < _SMALL_BYTES:
+        copy = part.copy()
+    else:
+        copy = arena.empty(part.shape, part.dtype)
+        copy[...] = part
+    return Block(len(copy), LEAF, [copy], None, False, None)
 
+
+class _StackReader:
     __slots__ = ("_arena", "_column")
 
     def __init__(self, column: np.ndarray, arena: Arena) -> None:
@@ -137,10 +148,6 @@ class _StackReader:
 
     def read(self, index: Index) -> Block:
         part = self._column[index]
-        if part.nbytes < _SMALL_BYTES:
-            part = part.copy()
-        elif isinstance(index, slice):
-            copy = self._arena.empty(part.shape, part.dtype)
-            copy[...] = part
-            part = copy
-        return Block(len(part), LEAF, [part], None, False, None)
+        if isinstance(index, slice):
+            return _copied(part, self._arena)
+        return Block(len(part), LEAF, [part], None, False, None)  # a copy already

@@ -17,7 +17,7 @@ from ..spec import Spec, describe, map_specs, merge, spec_of
 from .batching import batched_cardinality
 from .calling import check_parallel_calls
 from .collating import CollatingCursor
-from .stack import Stack
+from .stack import Likeness
 from .stacking import batched_spec, collate
 
 __all__ = ["Batch"]
@@ -164,10 +164,11 @@ class _BatchCursor(CollatingCursor):
             return ([], 0) if block is None else ([block], block.size)
         example = block[:1].rows()[0]  # of columns many rows would take long to make
         first = spec_of(example)
-        stack = Stack.for_results_like(example, self._size, self._context.arena.empty)
+        like = Likeness.of(example)
         del example  # a view, which would keep the block's slot from being used again
-        if stack is None:
+        if like is None:
             return self._gather_more([block])
+        stack = like.stack(self._size, self._context.arena.empty)
         count = 0
         unlike: SpecMismatch | None = None
         while block is not None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..block import Block
@@ -99,12 +102,18 @@ class BucketBySequenceLength(Op):
     def bucket_of(self, row: Any) -> int:
         """The bucket that an element belongs to."""
         length = as_integer(call(self.element_length_func, row), "element_length_func")
+        if self._ascending:
+            return bisect_right(self.bucket_boundaries, length)
         lower: float = -float("inf")
         for bucket, upper in enumerate((*self.bucket_boundaries, float("inf"))):
             if lower <= length < upper:
                 return bucket
             lower = upper
         raise AssertionError("the last bucket has no upper boundary")
+
+    @functools.cached_property
+    def _ascending(self) -> bool:
+        return all(a < b for a, b in pairwise(self.bucket_boundaries))
 
     def size_of(self, bucket: int) -> int:
         """Elements per batch of a bucket."""

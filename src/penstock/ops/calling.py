@@ -12,7 +12,7 @@ from ..element import Failed, Structure, as_leaf, nbytes_of, normalize
 from ..errors import BadType, OverBudget, PenstockError
 from ..options import AUTOTUNE
 from ..plan.op import Context, Room, argument
-from .stack import Stack
+from .stack import Likeness
 
 __all__ = ["Calls", "as_result", "call", "check_callable", "check_parallel_calls", "truth"]
 
@@ -93,6 +93,7 @@ class Calls:
         self._key_argument = key_argument
         self._numbered = numbered
         self._in_pieces = in_pieces
+        self._like: Likeness | None = None  # what results that were stacked last are like
         self._uncounted_bytes = min(_COUNTED_BYTES, context.share.budget_bytes // 64)
 
     def __call__(self, block: Block, place: int) -> Block:
@@ -200,21 +201,27 @@ class Calls:
         self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int, room: Room | None
     ) -> Block:
         """Results with arrays in them: each is written to its place in a slot as soon as it is there."""
+        like = self._like
+        if like is None or not like.has(first):
+            like = self._like = None if type(first) is Failed else Likeness.of(first)
         stack = None
-        if type(first) is not Failed:
-            try:
-                stack = Stack.for_results_like(first, len(rows), self._context.arena.empty)
-            except OverBudget:  # one by one there may be room
-                if room is None:
-                    raise
+        try:
+            if like is not None:
+                stack = like.stack(len(rows), self._context.arena.empty)
+        except OverBudget:  # one by one there may be room
+            if room is None:
+                raise
         if stack is None:
             return self._listed([first], rows, keys, block, place, room)
-        stack.put(0, first)
-        direct = self._key_argument is None and type(rows[0]) is not tuple
-        function, put = self._function, stack.quickest_put()
+        function, put, direct = self._function, stack.putter(), self._key_argument is None
+        put(0, first)
         for i in range(1, len(rows)):
+            row = rows[i]
             try:
-                result = function(rows[i]) if direct else self._raw(rows[i], keys[i])
+                if direct:
+                    result = function(*row) if type(row) is tuple else function(row)
+                else:
+                    result = self._raw(row, keys[i])
                 if put(i, result):
                     continue
                 result = as_result(result)

@@ -21,6 +21,8 @@ __all__ = ["Group", "Grouping", "as_integer"]
 
 def as_integer(value: Any, what: str) -> int:
     """An integer that a user's function returned: one number of an integer type."""
+    if type(value) is int and -(2**63) <= value < 2**63:  # what `len` says, for each element
+        return value
     leaf: Any = value if isinstance(value, (list, tuple, dict)) else as_leaf(value)
     if isinstance(leaf, np.integer):
         return int(leaf)

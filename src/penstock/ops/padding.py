@@ -135,6 +135,8 @@ class Padder:
     def _padded(self, i: int, leaves: Sequence[Any], allocate: Allocate) -> np.ndarray:
         dtype = dtype_of(leaves[0])
         for k, leaf in enumerate(leaves):
+            if type(leaf) is np.ndarray and leaf.dtype == dtype:
+                continue
             if not isinstance(leaf, (np.ndarray, np.generic, bytes)):
                 raise BadType(f"component {i}: expected arrays or scalars, got {type(leaf).__name__}")
             if dtype_of(leaf) != dtype:

@@ -34,9 +34,10 @@ class Repeat(Op):
 
     count: int | None = None
 
-    def __post_init__(self) -> None:
-        count = None if self.count is None else argument("count", self.count)
-        object.__setattr__(self, "count", None if count is not None and count < 0 else count)
+    def __init__(self, count: int | None = None) -> None:
+        # By hand, as for `Node`: one for each dataset inside `flat_map`.
+        number = -1 if count is None else argument("count", count)
+        self.__dict__["count"] = None if number < 0 else number
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs

@@ -7,82 +7,129 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block
+from .._native import write_row
+from ..block import Allocate, Block
 from ..element import Structure
 
-__all__ = ["Stack"]
+__all__ = ["Likeness", "Stack"]
+
+#: Writes a result to its place; says False if it is unlike the others.
+Put = Callable[[int, Any], bool]
+
+
+class Likeness:
+    """What results have in common that can be stacked as they come: structure; type, shape and dtype of each leaf.
+
+    The type of a number says all: its shape is None here, which means not to look further.
+    """
+
+    __slots__ = ("leaves", "leaves_of", "structure")
+
+    def __init__(self, structure: Structure, leaves: list[Any]) -> None:
+        self.structure = structure
+        self.leaves_of = _reader(structure)
+        self.leaves = [(type(leaf), None if _is_number(leaf) else leaf.shape, leaf.dtype) for leaf in leaves]
+
+    @classmethod
+    def of(cls, result: Any) -> Likeness | None:
+        """That of one result; None where such cannot be stacked."""
+        structure = Structure.of(result)
+        leaves = structure.flatten(result)
+        for leaf in leaves:
+            if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.hasobject:
+                return None
+        return cls(structure, leaves)
+
+    def has(self, result: Any) -> bool:
+        """Whether a result is like the others."""
+        leaves = self.leaves_of(result)
+        if leaves is None:
+            return False
+        for leaf, (kind, shape, dtype) in zip(leaves, self.leaves, strict=True):
+            if type(leaf) is not kind or (shape is not None and (leaf.shape != shape or leaf.dtype != dtype)):
+                return False
+        return True
+
+    def stack(self, size: int, allocate: Allocate) -> Stack:
+        """Room for so many."""
+        return Stack(self, [allocate((size, *(shape or ())), dtype) for _, shape, dtype in self.leaves])
+
+
+def _reader(structure: Structure) -> Callable[[Any], tuple[Any, ...] | None]:
+    """What gives the leaves of a result of this structure, or None for another.
+
+    For who looks at each leaf anyway: parts of a flat nest that are nests themselves count as leaves.
+    """
+    kind: Any = structure.kind
+    fields, count = structure.fields, len(structure.keys)
+    has_length = kind is not None and issubclass(kind, (tuple, dict))
+
+    def flat(result: Any) -> tuple[Any, ...] | None:
+        if type(result) is not kind or (has_length and len(result) != count):
+            return None
+        try:
+            return fields(result)
+        except KeyError:
+            return None
+
+    def deep(result: Any) -> tuple[Any, ...] | None:
+        return tuple(structure.flatten(result)) if Structure.of(result) == structure else None
+
+    if structure.is_leaf:
+        return lambda result: (result,)
+    return flat if structure.is_flat else deep
+
+
+def _is_number(leaf: Any) -> bool:
+    """Of other scalars one type has many dtypes: lengths, units, fields."""
+    return isinstance(leaf, np.generic) and leaf.dtype.kind in "biufc"
 
 
 class Stack:
     """Columns being filled row by row, or block by block."""
 
-    def __init__(self, structure: Structure, leaves: list[Any], slots: list[np.ndarray]) -> None:
-        self._structure = structure
+    __slots__ = ("_like", "_slots")
+
+    def __init__(self, like: Likeness, slots: list[np.ndarray]) -> None:
+        self._like = like
         self._slots = slots
-        self._likes = [(type(leaf), leaf.shape, leaf.dtype) for leaf in leaves]
-        self._slot, self._shape, self._dtype = slots[0], leaves[0].shape, leaves[0].dtype
 
-    @classmethod
-    def for_results_like(cls, first: Any, size: int, allocate: Callable[..., np.ndarray]) -> Stack | None:
-        """A stack for results like the first; None where they cannot be stacked as they come."""
-        structure = Structure.of(first)
-        leaves = structure.flatten(first)
-        for leaf in leaves:
-            if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.hasobject:
-                return None
-        return cls(structure, leaves, [allocate((size, *leaf.shape), leaf.dtype) for leaf in leaves])
+    def putter(self) -> Put:
+        """What writes results to their places, with all it needs at hand: it is called for each.
 
-    def put(self, i: int, result: Any) -> bool:
-        """Writes a result to its place; False if it is not like the first one."""
-        if self._structure.is_leaf:
-            leaves = (result,)
-        elif self._structure.is_flat:
-            leaves = self._structure.parts_of(result)
-            if leaves is None:
-                return False
-        elif Structure.of(result) == self._structure:
-            leaves = tuple(self._structure.flatten(result))
-        else:
-            return False
-        # What was written before an unlike leaf is found does no harm: the row counts as not there.
-        for leaf, (kind, shape, dtype), slot in zip(leaves, self._likes, self._slots, strict=True):
-            if type(leaf) is not kind or leaf.shape != shape or leaf.dtype != dtype:
-                return False
-            slot[i] = leaf
-        return True
+        What was written before an unlike leaf is found does no harm: the row counts as not there.
+        """
+        leaves_of, slots = self._like.leaves_of, tuple(self._slots)
+        kinds = tuple([kind for kind, _, _ in self._like.leaves])
 
-    def quickest_put(self) -> Callable[[int, Any], bool]:
-        """`put`, or what does the same for this kind of result. (Not kept: a cycle would hold the slots for long.)"""
-        return self._put_array if self._structure.is_leaf and self._likes[0][0] is np.ndarray else self.put
+        def put(i: int, result: Any) -> bool:
+            leaves = leaves_of(result)
+            return leaves is not None and write_row(slots, kinds, i, leaves)
 
-    def _put_array(self, i: int, result: Any) -> bool:
-        """`put` for results that are one array, the commonest and the one whose speed is felt."""
-        if type(result) is not np.ndarray or result.shape != self._shape or result.dtype != self._dtype:
-            return False
-        self._slot[i] = result
-        return True
+        return put
 
     def rows(self, size: int) -> list[Any]:
         """The first rows, one by one."""
-        return Block.of_columns(self._structure, [slot[:size] for slot in self._slots], size).rows()
+        return Block.of_columns(self._like.structure, [slot[:size] for slot in self._slots], size).rows()
 
     def block(self, size: int, positions: np.ndarray | None) -> Block:
-        return Block.of_columns(self._structure, self._slots, size, positions)
+        return Block.of_columns(self._like.structure, self._slots, size, positions)
 
     def put_block(self, start: int, block: Block) -> int | None:
         """Writes the elements of a block from a row on; the number of the first that is unlike, if there is one."""
         columns = block.columns
-        if columns is not None and block.structure == self._structure and self._are_like(columns):
+        if columns is not None and block.structure == self._like.structure and self._are_like(columns):
             for slot, column in zip(self._slots, columns, strict=True):
                 slot[start : start + block.size] = column
             return None
+        put = self.putter()
         for i, row in enumerate(block.rows()):
-            if not self.put(start + i, row):
+            if not put(start + i, row):
                 return i
         return None
 
     def _are_like(self, columns: list[np.ndarray]) -> bool:
         return all(
-            column.shape[1:] == shape and column.dtype == dtype
-            for column, (_, shape, dtype) in zip(columns, self._likes, strict=True)
+            column.shape[1:] == slot.shape[1:] and column.dtype == slot.dtype
+            for column, slot in zip(columns, self._slots, strict=True)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,10 @@ def joined(parts: list[Block], allocate: Allocate) -> Block:
         columns = [column for column in stacked if column is not None]
         if len(columns) == len(stacked):
             return Block.of_columns(parts[0].structure, columns, len(columns[0]))
-    return Block.of_rows([row for part in parts for row in part.rows()])
+    rows: list[Any] = []
+    for part in parts:
+        rows += part.rows()
+    return Block.of_rows(rows, has_failures=any(part.has_failures for part in parts))
 
 
 def _stacked_column(leaves: tuple[np.ndarray, ...], allocate: Allocate) -> np.ndarray | None:

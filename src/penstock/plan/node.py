@@ -67,12 +67,16 @@ class Node:
     inputs: tuple[Node, ...] = ()
     origin: Origin = dataclasses.field(default=_NOWHERE, compare=False)
 
-    def __init__(self, op: Op, inputs: tuple[Node, ...] = (), origin: Origin = _NOWHERE) -> None:
+    def __init__(
+        self, op: Op, inputs: tuple[Node, ...] = (), origin: Origin = _NOWHERE, spec: Spec | None = None
+    ) -> None:
         # By hand: nodes are made by the thousand inside `flat_map`, and a frozen class's own way takes twice as long.
         fields = self.__dict__
         fields["op"] = op
         fields["inputs"] = inputs
         fields["origin"] = origin
+        if spec is not None:  # known to who makes it
+            fields["_spec"] = spec
 
     @property
     def spec(self) -> Spec:
@@ -81,7 +85,8 @@ class Node:
         if kept is not None:
             return kept
         try:
-            spec = self.op.spec([node.spec for node in self.inputs])
+            inputs = self.inputs
+            spec = self.op.spec([inputs[0].spec] if len(inputs) == 1 else [node.spec for node in inputs])
         except PenstockError as error:
             raise located(error, self.op.name, self.origin) from None
         self.__dict__["_spec"] = spec

@@ -19,7 +19,9 @@ class Epochs:
 
     def __init__(self, sources: Sequence[Epochs] = ()) -> None:
         self._sources = sources
-        self.next: int = max([s.next for s in sources]) if sources else 0
+        # Without a list for the usual ones: they are made by the thousand inside `flat_map`.
+        first = sources[0].next if sources else 0
+        self.next: int = first if len(sources) < 2 else max([s.next for s in sources])
 
     def begin(self, epoch: int) -> None:
         """Notes that a run of this epoch began."""

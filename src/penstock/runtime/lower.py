@@ -8,7 +8,7 @@ share of the stage that asked for them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..memory.divide import Division, divide
 from ..memory.ledger import Ledger, Share
 from ..memory.pressure import Pressure, page_cache_bytes
 from ..memory.transit import Transit
-from ..order import RangeOrder
+from ..order import Index, RangeOrder
 from ..plan.footprint import ElementSize, Measured
 from ..plan.node import Node, located
 from ..plan.op import Op
@@ -214,11 +214,25 @@ class Stages:
         return _cursor_of(_NestedContext(self, node, epoch, host, depth, account, branch))
 
 
+class _Places(NamedTuple):
+    """Which elements of a source an order operator gives, kept for the next small dataset: most are like the last."""
+
+    op: Op
+    length: int
+    num_places: int
+    places: Index
+
+
+# A dataset of more elements than this is not read at once in any order but its own.
+_FEW_PLACES = 1024
+
+
 class _Context:
     """What an operator gets when it is opened (`plan.op.Context`)."""
 
     detached = False
     takes_whole_blocks = False
+    _places: _Places | None = None
 
     def __init__(
         self,
@@ -282,8 +296,9 @@ class _Context:
         node, batch = dataset.node, None
         if node.inputs:
             batch = node.op
-            if batch.traits is not COLLATES:
-                return self._read_in_order(node, most)
+            traits = batch.traits
+            if traits is not COLLATES:
+                return self._read_in_order(node, most) if traits.runtime == "order" else None
             node, most = node.inputs[0], batch.most_at_once
         source = node.op
         if source.traits is not SOURCE:
@@ -298,20 +313,21 @@ class _Context:
 
     def _read_in_order(self, node: Node, most: int) -> Block | None:
         """The same for some elements of a source (`repeat`, `take`, …)."""
-        op, traits = node.op, node.op.traits
-        if traits.runtime != "order" or traits.draws_places:
-            return None
-        source = node.inputs[0].op
+        op, source = node.op, node.inputs[0].op
         if source.traits is not SOURCE or source.reading_may_fail:
             return None
-        length = source.num_elements
-        if length < 0:
+        length, known = source.num_elements, self._places
+        if known is None or known.length != length or known.op != op:
+            if length < 0 or op.traits.draws_places:
+                return None
+            in_order = RangeOrder(length)
+            order = op.bind_order(lambda epoch: in_order, length)(self.epoch)
+            if not 0 < order.length <= min(most, _FEW_PLACES):
+                return None
+            known = self._places = _Places(op, length, int(order.length), order.slice(0, int(order.length)))
+        if known.num_places > most:
             return None
-        in_order = RangeOrder(length)
-        order = op.bind_order(lambda epoch: in_order, length)(self.epoch)
-        if not 0 < order.length <= most:
-            return None
-        block: Block = source.reader(self).read(order.slice(0, int(order.length)))
+        block: Block = source.reader(self).read(known.places)
         return block
 
     def dataset_of(self, rows: list[Any]) -> Any:
@@ -320,7 +336,7 @@ class _Context:
         return self.stages.make_dataset(node)
 
     def dataset_of_stack(self, column: np.ndarray, spec: Spec) -> Any:
-        return self.stages.make_dataset(Node(FromStack(column, spec), (), self.node.origin))
+        return self.stages.make_dataset(Node(FromStack(column, spec), (), self.node.origin, spec))
 
     def load(self, path: str, reader_func: Callable[[Any], Any] | None) -> Any:
         from ..io.saved import Load  # not before it is needed: neither is for most pipelines
