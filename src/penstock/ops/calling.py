@@ -112,7 +112,7 @@ class Calls:
             return self._listed([], rows, keys, block, place, room)
         first = self._one(rows[0], keys[0], place)
         if isinstance(first, np.generic):
-            return self._scalars(first, rows, keys, block, place)
+            return self._scalars(first, rows, keys, block, place, room)
         if room is not None:
             room.add(nbytes_of(first))
         if self._in_pieces and nbytes_of(first) * len(rows) > self._uncounted_bytes:
@@ -172,30 +172,33 @@ class Calls:
             return Failed(self._context.located(error))
         return Failed(self._context.noted(error, place))
 
-    def _scalars(self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int) -> Block:
+    def _scalars(
+        self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int, room: Room | None
+    ) -> Block:
         """Small results: kept in a list and stacked at the end, which is quicker than a write for each."""
-        results = [first]
-        if self._key_argument is None and type(rows[0]) is not tuple:
-            function, append = self._function, results.append
+        results, kind = [first], type(first)
+        function, append = self._function, results.append
+        direct = self._key_argument is None and type(rows[0]) is not tuple
+        for i, row in enumerate(rows[1:], 1):
             try:
-                for row in rows[1:]:
-                    append(function(row))
+                result = function(row) if direct else self._raw(row, keys[i])
+                if type(result) is kind:
+                    append(result)
+                    continue
+                result = as_result(result)
             except Exception as error:
-                append(self._failed(error, place + len(results)))
-        done = len(results)
-        results += [self._one(rows[i], keys[i], place + i) for i in range(done, len(rows))]
+                result = self._failed(error, place + i)
+            if type(result) is kind:
+                append(result)
+                continue
+            # Something else, and perhaps large: go on with rows, of which each is counted.
+            if room is not None:
+                room.add(nbytes_of(result))
+            return self._listed([*results, result], rows, keys, block, place, room)
         column = stack_leaves(results, self._context.arena.empty)
-        if column is not None:
-            return Block.of_columns(Structure.of(first), [column], len(rows), block.positions)
-        return Block.of_rows([self._normal(result, place + i) for i, result in enumerate(results)], block.positions)
-
-    def _normal(self, result: Any, place: int) -> Any:
-        if type(result) is Failed:
-            return result
-        try:
-            return as_result(result)
-        except Exception as error:
-            return self._failed(error, place)
+        if column is None:
+            return Block.of_rows(results, block.positions)
+        return Block.of_columns(Structure.of(first), [column], len(rows), block.positions)
 
     def _stacked(
         self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int, room: Room | None

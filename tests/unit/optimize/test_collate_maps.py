@@ -1,5 +1,6 @@
 """collate_maps: what a function returns goes straight to its place in the batch."""
 
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -111,3 +112,28 @@ def test_results_of_every_kind_come_out_as_without_the_rule(results: list[Any], 
                     found.append((type(error), str(error)))
 
     assert outcome() == outcome(optimize=False)
+
+
+def test_large_arrays_after_numbers_are_counted_one_by_one() -> None:
+    made: list[Any] = []
+    most_alive = 0
+
+    def first_numbers(x: Any) -> Any:
+        nonlocal most_alive
+        if x < 5:
+            return x
+        array = np.full(100_000, x, np.uint8)
+        made.append(weakref.ref(array))
+        most_alive = max(most_alive, sum(ref() is not None for ref in made))
+        return array
+
+    with pytest.raises(ps.errors.SpecMismatch), D.range(40).map(first_numbers).batch(40).run(memory="1MB") as run:
+        next(run)
+    assert len(made) == 35
+    assert most_alive <= 10
+
+
+def test_python_numbers_are_stacked_like_those_of_numpy() -> None:
+    (batch,) = D.range(4).map(lambda x: int(x) * 2).batch(4)
+    assert batch.dtype == np.int64
+    assert batch.tolist() == [0, 2, 4, 6]
