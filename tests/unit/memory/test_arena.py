@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import penstock.memory.arena
 from penstock.block import Block
 from penstock.element import LEAF, Failed
 from penstock.errors import OverBudget
@@ -267,6 +268,74 @@ def test_slots_in_use_and_those_off_the_ledger_are_no_room() -> None:
     arena.slots.release_idle()
     del batch
     assert (arena.slots.unused_bytes, ledger.charged_bytes) == (0, 0)
+
+
+def all_slots_bytes(slots: Slots) -> int:
+    return sum(slot.nbytes for slot in slots.by_base.values())
+
+
+def test_no_slot_that_the_caller_dropped_stays_off_the_ledger() -> None:
+    """Batches of ever new sizes: each comes back from the caller when the next is made, or its memory is freed."""
+    ledger, arena = new_arena(budget=30_000)
+    for size in range(1000, 2000, 100):
+        batch = arena.empty((size,), FLOAT)
+        arena.slots.hand_over(batch)
+        arena.slots.release_idle()
+        assert ledger.charged_bytes == 0
+        del batch
+    last = arena.empty((600,), FLOAT)
+    assert all_slots_bytes(arena.slots) == ledger.charged_bytes == slot_bytes(last.nbytes)
+
+
+@pytest.mark.parametrize("room_for", [1, 3])
+def test_slots_that_the_caller_dropped_come_back_to_the_floor_they_were_on(room_for: int) -> None:
+    ledger = Ledger(10 * SLOT)
+    arena = Arena(Slots(ledger), ledger.share("batch", room_for * SLOT))
+    batches = [arena.empty(SMALL, FLOAT) for _ in range(3)]
+    for batch in batches:
+        arena.slots.hand_over(batch)
+    arena.slots.release_idle()
+    del batch
+    batches.clear()
+    assert ledger.charged_bytes == 0
+    arena.slots.release_idle()
+    assert all_slots_bytes(arena.slots) == ledger.charged_bytes == room_for * SLOT
+
+
+def test_at_the_smallest_budget_slots_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller has a batch, on either account, while the next is made: neither is made anew."""
+    made: list[int] = []
+    make = penstock.memory.arena._new_base
+    monkeypatch.setattr(penstock.memory.arena, "_new_base", lambda size: made.append(size) or make(size))
+    ledger = Ledger(2 * SLOT)
+    slots = Slots(ledger)
+    batch, ahead = Arena(slots, ledger.share("batch", SLOT)), Arena(slots, ledger.share("prefetch", SLOT))
+    callers = None
+    for _ in range(20):
+        ready = batch.empty(SMALL, FLOAT)
+        ahead.take_over(Block.of_columns(LEAF, [ready], len(ready)))
+        slots.hand_over(ready)
+        callers, ready = ready, None
+    assert callers is not None
+    assert made == [SLOT, SLOT]
+
+
+def test_a_slot_on_the_floor_of_another_is_not_freed_for_who_gains_nothing_by_it() -> None:
+    ledger = Ledger(3 * SLOT)
+    arena = Arena(Slots(ledger), ledger.share("batch", SLOT))
+    reader = ledger.share("read")
+    arena.empty(SMALL, FLOAT)
+    with pytest.raises(OverBudget):
+        reader.charge(2 * SLOT + 1)
+    assert arena.slots.unused_bytes == SLOT
+    kept = [arena.empty(SMALL, FLOAT) for _ in range(2)]
+    kept.clear()
+    reader.charge(2 * SLOT)
+    assert arena.slots.unused_bytes == SLOT  # one was on the slack
+    arena.empty((600,), FLOAT)  # its own share gets it
+    assert arena.slots.unused_bytes == slot_bytes(4800)
+    ledger.let_go()
+    assert arena.slots.unused_bytes == 0
 
 
 # --- closing ---
