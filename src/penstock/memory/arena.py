@@ -139,11 +139,11 @@ class Slots:
             self._free(elsewhere)
         return None
 
-    def _put_on(self, slot: _Slot, share: Share) -> bool:
+    def _put_on(self, slot: _Slot, share: Share, leave_bytes: int = 0) -> bool:
         """Puts an unused slot on an account if there is room, or would be without what the caller holds."""
-        charged = share.charge_free(slot.nbytes)
+        charged = share.charge_free(slot.nbytes, leave_bytes)
         if not charged and self._lend():
-            charged = share.charge_free(slot.nbytes)
+            charged = share.charge_free(slot.nbytes, leave_bytes)
         if charged:
             slot.charged_to = share
         return charged
@@ -164,14 +164,14 @@ class Slots:
     def _take_back(self, size: int = 0, share: Share | None = None) -> None:
         """Slots off the ledger that the caller has dropped are ours again: they come back to the ledger, or are freed.
 
-        One of the size that is asked for comes to the account of who asks; others come to the floor that they were on,
-        if there is room, and take no slack from anybody.
+        One of the size that is asked for comes to the account of who asks; others to the one that they were on, if
+        there is room to spare, as if they had never left.
         """
         for slot in [slot for slot in self._lent if getrefcount(slot.base) == _ONLY_OURS]:
             if share is not None and slot.nbytes == size:
                 back = self._put_on(slot, share)
             else:
-                back = slot.was_charged_to.has_floor_for(slot.nbytes) and self._put_on(slot, slot.was_charged_to)
+                back = self._put_on(slot, slot.was_charged_to, slot.was_charged_to.budget_bytes // 10)
             if back:
                 self._lent.remove(slot)
             else:

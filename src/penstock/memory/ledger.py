@@ -83,10 +83,6 @@ class Share:
         # A quarter: the stages above and below have blocks of their own to make.
         return 0 if self._ledger.frugal else max(0, self.free_bytes - self._ledger.headroom_bytes) // 4
 
-    def has_floor_for(self, nbytes: int) -> bool:
-        """Whether so many bytes more would take nothing from the slack."""
-        return nbytes <= self.floor_bytes + self.ahead_bytes - self.charged_bytes
-
     @property
     def would_help(self) -> bool:
         """Whether who asks, in this thread, gains by what this share lets go of: a floor is its own alone."""
@@ -199,6 +195,8 @@ class Ledger:
         self.advise: Callable[[], int | None] = lambda: None
         #: Says what shares were seen to need at least.
         self.needs: Callable[[], list[tuple[Share, int]]] = list
+        #: Told of bytes before they are charged, in any thread.
+        self.watch: Callable[[int], None] = lambda nbytes: None
         self._pool = pool
         self._set_aside = 0  # taken from the pool for floors to come
         self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
@@ -316,6 +314,7 @@ class Ledger:
 
         Who leaves something to others can do without: for that one nobody gives up what is of use.
         """
+        self.watch(nbytes)
         if self.charge_free(share, nbytes, leave_bytes, lease):
             return True
         on_floor = 0 if lease is not None and lease.ahead else share.free_bytes - self.slack_bytes
