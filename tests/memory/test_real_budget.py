@@ -1,4 +1,4 @@
-"""The budget as the operating system sees it: 64 MB, whatever the pipeline, for elements of 4 MB, and less for small ones."""
+"""The budget as the operating system sees it: 64 MB and elements of 4 MB, whatever the pipeline; less for smaller."""
 
 import pytest
 

@@ -37,18 +37,22 @@ _WORTH_BYTES = 1 << 20
 
 def resident_bytes(proc: str = "/proc/self") -> int:
     """Bytes of memory this process really occupies: anonymous and shared pages, not files in the page cache."""
+    return sum(_anonymous_and_shared_bytes(proc))
+
+
+def _anonymous_and_shared_bytes(proc: str) -> tuple[int, int]:
     try:
         # Not by way of Path: every run looks once, and short ones feel it.
         file = os.open(f"{proc}/status", os.O_RDONLY)
     except OSError:
         import psutil
 
-        return int(psutil.Process().memory_info().rss)
+        return int(psutil.Process().memory_info().rss), 0
     try:
         text = os.read(file, 1 << 14)
     finally:
         os.close(file)
-    return _kilobytes(text, b"RssAnon:") + _kilobytes(text, b"RssShmem:")
+    return _kilobytes(text, b"RssAnon:"), _kilobytes(text, b"RssShmem:")
 
 
 def _kilobytes(status: bytes, name: bytes) -> int:
@@ -102,6 +106,7 @@ class Pressure:
         self._baseline_bytes: int | None = None
         self._anonymous_baseline_bytes = 0
         self._unwatched_bytes = 0
+        self._looked_at_heap = False
         self._next_trim = 0.0
         #: Why there is pressure now; empty if there is none.
         self.reason = ""
@@ -117,8 +122,8 @@ class Pressure:
 
     def begin(self) -> None:
         """Takes what the process occupies now as what it had before the run."""
-        self._baseline_bytes = resident_bytes(str(self._proc / "self"))
-        self._anonymous_baseline_bytes = anonymous_bytes(str(self._proc / "self"))
+        anonymous, shared = _anonymous_and_shared_bytes(f"{self._proc}/self")
+        self._baseline_bytes, self._anonymous_baseline_bytes = anonymous + shared, anonymous
         self._next_look = monotonic() + _PERIOD_S
 
     def is_on(self) -> bool:
@@ -142,6 +147,7 @@ class Pressure:
         self._unwatched_bytes += nbytes
         if self._unwatched_bytes > self._budget_bytes // _PARTS_WATCHED:
             self._unwatched_bytes = 0
+            self._looked_at_heap = True
             before = anonymous_bytes(f"{self._proc}/self")
             beyond_bytes = before - self._anonymous_baseline_bytes - self._budget_bytes
             if beyond_bytes > _BEYOND_BUDGET_BYTES and (now := monotonic()) >= self._next_trim:
@@ -151,8 +157,10 @@ class Pressure:
 
     def end(self) -> None:
         """The run holds nothing any more: has malloc give back what it left, or the next run would begin with it."""
+        if not self._looked_at_heap:  # a short run, or one that needs little, and should not be kept from ending
+            return
         left_bytes = anonymous_bytes(f"{self._proc}/self") - self._anonymous_baseline_bytes
-        if self._baseline_bytes is not None and left_bytes > max(_LEFT_BYTES, self._budget_bytes // _PARTS_WATCHED):
+        if left_bytes > max(_LEFT_BYTES, self._budget_bytes // _PARTS_WATCHED):
             trim_heap()
 
     def _look(self) -> str:

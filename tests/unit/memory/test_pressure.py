@@ -106,7 +106,7 @@ def test_a_heap_that_holds_much_more_than_the_ledger_is_trimmed(monkeypatch: pyt
     monkeypatch.setattr("penstock.memory.pressure.trim_heap", lambda: trimmed.append(1))
     monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: clock[0])
     grown, held, clock = [0], [0], [0.0]
-    monkeypatch.setattr("penstock.memory.pressure.resident_bytes", lambda proc: grown[0])
+    monkeypatch.setattr("penstock.memory.pressure._anonymous_and_shared_bytes", lambda proc: (grown[0], 0))
     pressure = Pressure(GB, lambda: held[0])
     pressure.begin()
     for now, grown_bytes, held_bytes, times in [
@@ -128,6 +128,7 @@ class Heap:
         monkeypatch.setattr("penstock.memory.pressure.trim_heap", self.trim)
         monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: self.now)
         monkeypatch.setattr("penstock.memory.pressure.anonymous_bytes", lambda proc: self.grown_bytes)
+        monkeypatch.setattr("penstock.memory.pressure._anonymous_and_shared_bytes", lambda proc: (0, 0))
         self.pressure = Pressure(budget_bytes)
         self.pressure.begin()
 
@@ -167,9 +168,14 @@ def test_a_heap_that_has_nothing_to_give_back_is_left_alone_for_a_while(monkeypa
         assert heap.num_trims == times
 
 
-@pytest.mark.parametrize("left_bytes, times", [(1 * MB, 0), (10 * MB, 1)])
-def test_what_a_run_leaves_in_the_heap_goes_back(monkeypatch: pytest.MonkeyPatch, left_bytes: int, times: int) -> None:
+@pytest.mark.parametrize(
+    "made_bytes, left_bytes, times", [(2 * MB, 1 * MB, 0), (2 * MB, 10 * MB, 1), (MB // 2, 10 * MB, 0)]
+)
+def test_what_a_run_leaves_in_the_heap_goes_back_if_it_made_much(
+    monkeypatch: pytest.MonkeyPatch, made_bytes: int, left_bytes: int, times: int
+) -> None:
     heap = Heap(monkeypatch, budget_bytes=64 * MB)
+    heap.pressure.watch_heap(made_bytes)
     heap.grow(left_bytes, left_bytes)
     heap.pressure.end()
     assert heap.num_trims == times
