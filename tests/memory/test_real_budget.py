@@ -1,4 +1,4 @@
-"""The budget as the operating system sees it: 64 MB, whatever the pipeline, for elements of 4 MB."""
+"""The budget as the operating system sees it: 64 MB and elements of 4 MB, whatever the pipeline; less for smaller."""
 
 import pytest
 
@@ -16,6 +16,14 @@ def test_a_process_grows_by_no_more_than_its_budget(program: str) -> None:
     assert found["equal"]
     assert found["ledger_peak"] <= 64 * MB
     assert found["growth"] <= (64 + 16) * MB
+
+
+@pytest.mark.parametrize("program", ["shuffled", "padded", "images", "all_together"])
+def test_arrays_from_the_heap_do_not_make_a_process_outgrow_its_budget(program: str) -> None:
+    found = child(program, "heap_children.py", exact=False)
+    assert found["ledger_peak"] <= found["budget"]
+    assert max(found["growth"]) <= found["budget"] + 13 * MB, found
+    assert max(found["left"]) <= 8 * MB, found
 
 
 def test_a_process_with_a_hard_limit_survives_forty_times_as_much_data() -> None:

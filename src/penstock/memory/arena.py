@@ -6,7 +6,8 @@ view, tensor or DLPack capsule made from a slot keeps that base alive, so no cal
 is needed, and a slot can never be reused under somebody's feet.
 
 What the caller holds is not the pipeline's. Moving every batch off the ledger and back would cost more than a small
-batch itself, so a slot that was handed over is only marked, and leaves the ledger when somebody needs the room.
+batch itself, so a slot that was handed over is only marked, and leaves the ledger when somebody needs the room. Once
+the caller has dropped it, it comes back to the ledger, or is freed, the next time a slot is taken or room is needed.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ _ONLY_OURS = 3
 
 
 class _Slot:
-    __slots__ = ("array", "base", "charged_to", "dtype", "handed_over", "nbytes", "shape", "taken_at")
+    __slots__ = ("array", "base", "charged_to", "dtype", "handed_over", "nbytes", "shape", "taken_at", "was_charged_to")
 
     def __init__(self, base: np.ndarray, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share) -> None:
         self.base = base
         self.nbytes = base.nbytes
         self.charged_to: Share | None = share
+        self.was_charged_to = share
         self.handed_over = False
         self.taken_at = 0
         self.lay_out(shape, dtype)
@@ -66,6 +68,7 @@ class _Slot:
         """Takes its bytes off the ledger."""
         before, self.charged_to = self.charged_to, None
         if before is not None:
+            self.was_charged_to = before
             before.discharge(self.nbytes)
 
     def move_to(self, share: Share) -> None:
@@ -81,6 +84,8 @@ class Slots:
     def __init__(self, ledger: Ledger) -> None:
         self._by_size: dict[int, list[_Slot]] = {}
         self.by_base: dict[int, _Slot] = {}
+        # Those off the ledger: the caller's, until they are found to be dropped.
+        self._lent: list[_Slot] = []
         # A leaf: nobody waits for memory under it, or a thread that would release some could not get it. Reentrant: a
         # garbage collection in here may drop a run, which lets its slots go.
         self.lock = threading.RLock()
@@ -94,15 +99,15 @@ class Slots:
         """A new array in a slot that nobody looks at."""
         with self.lock:
             self._num_taken += 1
-            for slot in self._by_size.get(size, ()):
-                if getrefcount(slot.base) == _ONLY_OURS:
-                    if slot.charged_to is not share and not self._recharge(slot, share):
-                        break
-                    slot.handed_over = False
-                    slot.taken_at = self._num_taken
-                    if slot.shape is not shape or slot.dtype is not dtype:
-                        slot.lay_out(shape, dtype)
-                    return slot.array[...]
+            if self._lent:
+                self._take_back(size, share)
+            slot = self._unused(size, share)
+            if slot is not None:
+                slot.handed_over = False
+                slot.taken_at = self._num_taken
+                if slot.shape is not shape or slot.dtype is not dtype:
+                    slot.lay_out(shape, dtype)
+                return slot.array[...]
         if self._closed:
             return np.ndarray(shape, dtype, _new_base(size))
         self._forget_idle()
@@ -118,24 +123,67 @@ class Slots:
             self.by_base[id(slot.base)] = slot
         return array
 
+    def _unused(self, size: int, share: Share) -> _Slot | None:
+        """A slot that nobody looks at, on a share's account; one that is there already, if there is one."""
+        elsewhere = None
+        for slot in self._by_size.get(size, ()):
+            if getrefcount(slot.base) == _ONLY_OURS:
+                if slot.charged_to is share:
+                    return slot
+                if slot.charged_to is not None:  # or it was dropped just now
+                    elsewhere = elsewhere or slot
+        if elsewhere is not None:
+            elsewhere.take_off()
+            if self._put_on(elsewhere, share):
+                return elsewhere
+            self._free(elsewhere)
+        return None
+
+    def _put_on(self, slot: _Slot, share: Share, leave_bytes: int = 0) -> bool:
+        """Puts an unused slot on an account if there is room, or would be without what the caller holds."""
+        charged = share.charge_free(slot.nbytes, leave_bytes)
+        if not charged and self._lend():
+            charged = share.charge_free(slot.nbytes, leave_bytes)
+        if charged:
+            slot.charged_to = share
+        return charged
+
+    def _lend(self) -> bool:
+        """Takes the slots that the caller holds off the ledger; whether there were any."""
+        held = [
+            slot
+            for slots in self._by_size.values()
+            for slot in slots
+            if slot.handed_over and slot.charged_to is not None and getrefcount(slot.base) > _ONLY_OURS
+        ]
+        for slot in held:
+            slot.take_off()
+        self._lent += held
+        return bool(held)
+
+    def _take_back(self, size: int = 0, share: Share | None = None) -> None:
+        """Slots off the ledger that the caller has dropped are ours again: they come back to the ledger, or are freed.
+
+        One of the size that is asked for comes to the account of who asks; others to the one that they were on, if
+        there is room to spare, as if they had never left.
+        """
+        for slot in [slot for slot in self._lent if getrefcount(slot.base) == _ONLY_OURS]:
+            if share is not None and slot.nbytes == size:
+                back = self._put_on(slot, share)
+            else:
+                back = self._put_on(slot, slot.was_charged_to, slot.was_charged_to.budget_bytes // 10)
+            if back:
+                self._lent.remove(slot)
+            else:
+                self._free(slot)
+
     def _forget_idle(self) -> None:
         """Frees slots that nobody used for a while: where sizes vary, those of use once would come to be many."""
         with self.lock:
             for slots in self._by_size.values():
                 for slot in [s for s in slots if s.taken_at < self._num_taken - _RECENTLY_TAKEN]:
                     if getrefcount(slot.base) == _ONLY_OURS:
-                        self._forget(slot)
-                        slots.remove(slot)
-
-    def _recharge(self, slot: _Slot, share: Share) -> bool:
-        """Moves an unused slot to another account; frees it where there is no room for it there."""
-        slot.take_off()
-        if share.charge_free(slot.nbytes):
-            slot.charged_to = share
-            return True
-        self._by_size[slot.nbytes].remove(slot)
-        del self.by_base[id(slot.base)]
-        return False
+                        self._free(slot)
 
     def _give_up_one(self, slots: list[_Slot]) -> None:
         """Leaves a slot to the caller for good: one who keeps many batches will not give them back soon."""
@@ -175,24 +223,29 @@ class Slots:
         self.release_unused(self._num_taken - _RECENTLY_TAKEN)
 
     def release_unused(self, taken_before: float = math.inf) -> None:
-        """Frees slots that nobody uses, and takes those that the caller holds off the ledger."""
+        """Frees unused slots, where that helps who asks, and takes those that the caller holds off the ledger."""
         # Who asks may hold what another thread in here waits for.
         if not self.lock.acquire(blocking=False):
             return
         try:
+            self._lend()
+            self._take_back()
             for slots in self._by_size.values():
-                for slot in list(slots):
-                    if getrefcount(slot.base) == _ONLY_OURS:
-                        if slot.taken_at < taken_before:
-                            self._forget(slot)
-                            slots.remove(slot)
-                    elif slot.handed_over:
-                        slot.take_off()
+                for slot in [s for s in slots if s.taken_at < taken_before]:
+                    share = slot.charged_to
+                    if getrefcount(slot.base) == _ONLY_OURS and share is not None and share.would_help:
+                        self._free(slot)
         finally:
             self.lock.release()
 
+    def _free(self, slot: _Slot) -> None:
+        self._by_size[slot.nbytes].remove(slot)
+        self._forget(slot)
+
     def _forget(self, slot: _Slot) -> None:
         del self.by_base[id(slot.base)]
+        if slot.charged_to is None and slot in self._lent:
+            self._lent.remove(slot)
         slot.take_off()
 
     def close(self) -> None:

@@ -84,6 +84,11 @@ class Share:
         return 0 if self._ledger.frugal else max(0, self.free_bytes - self._ledger.headroom_bytes) // 4
 
     @property
+    def would_help(self) -> bool:
+        """Whether who asks, in this thread, gains by what this share lets go of: a floor is its own alone."""
+        return self._ledger.asker in (None, self) or self.slack_used_bytes > 0
+
+    @property
     def slack_used_bytes(self) -> int:
         """What it holds beyond its floor."""
         return max(self.ahead_bytes, self.charged_bytes - self.floor_bytes)
@@ -111,7 +116,7 @@ class Share:
         """Whether so many bytes could be charged now, without anybody's giving up what is of use."""
         # Asked, not tried: bytes charged for a moment would be missed by another thread, and show in the peak.
         if nbytes > self._free_bytes(ahead):
-            self._ledger.let_go(nbytes, of_use=False)
+            self._ledger.let_go(nbytes, of_use=False, asker=self)
         return nbytes <= self._free_bytes(ahead)
 
     def _free_bytes(self, ahead: bool) -> int:
@@ -190,6 +195,8 @@ class Ledger:
         self.advise: Callable[[], int | None] = lambda: None
         #: Says what shares were seen to need at least.
         self.needs: Callable[[], list[tuple[Share, int]]] = list
+        #: Told of bytes before they are charged, in any thread.
+        self.watch: Callable[[int], None] = lambda nbytes: None
         self._pool = pool
         self._set_aside = 0  # taken from the pool for floors to come
         self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
@@ -297,22 +304,32 @@ class Ledger:
             self._releases[key] = release, of_use
         return lambda: self._releases.pop(key, None) and None
 
+    @property
+    def asker(self) -> Share | None:
+        """The share for which this thread asks others to let go, if it is for one."""
+        return getattr(self._of_thread, "asker", None)
+
     def try_charge(self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None) -> bool:
         """Puts bytes on a share's account, if there is room; asks others to let go first.
 
         Who leaves something to others can do without: for that one nobody gives up what is of use.
         """
+        self.watch(nbytes)
         if self.charge_free(share, nbytes, leave_bytes, lease):
             return True
         on_floor = 0 if lease is not None and lease.ahead else share.free_bytes - self.slack_bytes
-        self.let_go(nbytes - on_floor + leave_bytes, of_use=not leave_bytes)
+        self.let_go(nbytes - on_floor + leave_bytes, of_use=not leave_bytes, asker=share)
         return self.charge_free(share, nbytes, leave_bytes, lease)
 
-    def let_go(self, wanted_bytes: int = 0, of_use: bool = True) -> None:
-        """Asks those who hold without need to let go, and also (`of_use`) those who could do with less."""
+    def let_go(self, wanted_bytes: int = 0, of_use: bool = True, asker: Share | None = None) -> None:
+        """Asks those who hold without need to let go, and also (`of_use`) those who could do with less.
+
+        `asker` is the share that is short; None if all is wanted back that can be had.
+        """
         if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
             return
         self._of_thread.asking = True
+        self._of_thread.asker = asker
         try:
             self.wanted_bytes = wanted_bytes
             with self._lock:
@@ -322,7 +339,7 @@ class Ledger:
             if self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
                 self._pool.ask_others(self, wanted_bytes)
         finally:
-            self._of_thread.asking = False
+            self._of_thread.asking, self._of_thread.asker = False, None
 
     def charge_free(
         self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None, overdraw: bool = False

@@ -7,6 +7,7 @@ element, caches and shuffle buffers stop growing in memory, and what is held wit
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from time import monotonic
 from .allocator import trim_heap
 from .limits import CGROUPS, Group, memory_groups
 
-__all__ = ["Pressure", "page_cache_bytes", "resident_bytes"]
+__all__ = ["Pressure", "anonymous_bytes", "page_cache_bytes", "resident_bytes"]
 
 _PERIOD_S = 0.25
 # Of a container's limit, counting only what the kernel cannot drop at once.
@@ -24,27 +25,52 @@ _FULL = 0.9
 _STALLED = 10.0
 # How much more than the ledger has the process may have grown by before the heap is looked through.
 _SPARE_BYTES = 8 << 20
+# And how much more than the budget, at any time.
+_BEYOND_BUDGET_BYTES = 4 << 20
+# Which is looked at whenever this part of the budget has come into being.
+_PARTS_WATCHED = 64
+# What a run may leave behind in the heap, for the next one to use: this, or that part of the budget.
+_LEFT_BYTES = 2 << 20
+# A look through the heap that gave back less was in vain: what the process has grown by is somebody's, a model's say.
+_WORTH_BYTES = 1 << 20
 
 
 def resident_bytes(proc: str = "/proc/self") -> int:
     """Bytes of memory this process really occupies: anonymous and shared pages, not files in the page cache."""
+    return sum(_anonymous_and_shared_bytes(proc))
+
+
+def _anonymous_and_shared_bytes(proc: str) -> tuple[int, int]:
     try:
         # Not by way of Path: every run looks once, and short ones feel it.
         file = os.open(f"{proc}/status", os.O_RDONLY)
     except OSError:
         import psutil
 
-        return int(psutil.Process().memory_info().rss)
+        return int(psutil.Process().memory_info().rss), 0
     try:
         text = os.read(file, 1 << 14)
     finally:
         os.close(file)
-    return _kilobytes(text, b"RssAnon:") + _kilobytes(text, b"RssShmem:")
+    return _kilobytes(text, b"RssAnon:"), _kilobytes(text, b"RssShmem:")
 
 
 def _kilobytes(status: bytes, name: bytes) -> int:
     start = status.find(name)
     return 0 if start < 0 else int(status[start + len(name) :].split(None, 1)[0]) * 1024
+
+
+def anonymous_bytes(proc: str = "/proc/self") -> int:
+    """As `resident_bytes`, without shared pages, in a tenth of the time; 0 where the system does not say."""
+    try:
+        file = os.open(f"{proc}/statm", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        _, resident, shared, *_ = os.read(file, 256).split()
+    finally:
+        os.close(file)
+    return (int(resident) - int(shared)) * mmap.PAGESIZE
 
 
 def page_cache_bytes(proc: str = "/proc/self") -> int:
@@ -78,6 +104,10 @@ class Pressure:
         self._groups = memory_groups(cgroup_root)
         self._next_look = 0.0
         self._baseline_bytes: int | None = None
+        self._anonymous_baseline_bytes = 0
+        self._unwatched_bytes = 0
+        self._looked_at_heap = False
+        self._next_trim = 0.0
         #: Why there is pressure now; empty if there is none.
         self.reason = ""
         #: How many times it set in.
@@ -92,7 +122,8 @@ class Pressure:
 
     def begin(self) -> None:
         """Takes what the process occupies now as what it had before the run."""
-        self._baseline_bytes = resident_bytes(str(self._proc / "self"))
+        anonymous, shared = _anonymous_and_shared_bytes(f"{self._proc}/self")
+        self._baseline_bytes, self._anonymous_baseline_bytes = anonymous + shared, anonymous
         self._next_look = monotonic() + _PERIOD_S
 
     def is_on(self) -> bool:
@@ -106,6 +137,31 @@ class Pressure:
             self.num_times += bool(reason and not self.reason)
             self.reason = reason
         return bool(self.reason)
+
+    def watch_heap(self, nbytes: int) -> None:
+        """So many bytes are about to be: has malloc give back what lies between arrays, if that is beyond the budget.
+
+        In any thread: while buffers are filled nobody pulls from the run. Threads may get in each other's way here, and
+        then look a little sooner or later.
+        """
+        self._unwatched_bytes += nbytes
+        if self._unwatched_bytes > self._budget_bytes // _PARTS_WATCHED:
+            self._unwatched_bytes = 0
+            self._looked_at_heap = True
+            before = anonymous_bytes(f"{self._proc}/self")
+            beyond_bytes = before - self._anonymous_baseline_bytes - self._budget_bytes
+            if beyond_bytes > _BEYOND_BUDGET_BYTES and (now := monotonic()) >= self._next_trim:
+                trim_heap()
+                in_vain = before - anonymous_bytes(f"{self._proc}/self") < _WORTH_BYTES
+                self._next_trim = now + _PERIOD_S if in_vain else 0.0
+
+    def end(self) -> None:
+        """The run holds nothing any more: has malloc give back what it left, or the next run would begin with it."""
+        if not self._looked_at_heap:  # a short run, or one that needs little, and should not be kept from ending
+            return
+        left_bytes = anonymous_bytes(f"{self._proc}/self") - self._anonymous_baseline_bytes
+        if left_bytes > max(_LEFT_BYTES, self._budget_bytes // _PARTS_WATCHED):
+            trim_heap()
 
     def _look(self) -> str:
         for group in self._groups:

@@ -53,6 +53,7 @@ class Stages:
         self.make_dataset = make_dataset
         self.pressure = Pressure(ledger.budget_bytes, lambda: ledger.charged_bytes)
         self.pressure.begin()
+        ledger.watch = self.pressure.watch_heap
         self.meters: dict[int, Meter] = {}
         self.shares: dict[int, Share] = {}
         self._transits: dict[tuple[int, int, int, int], Transit] = {}
@@ -178,6 +179,7 @@ class Stages:
         self.slots.close()
         self.spill.close()
         self.ledger.close()
+        self.pressure.end()
 
     def may_reorder(self, node: Node) -> bool:
         """Whether a stage that is permitted to give up the order may do so and positions stay exact."""

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import penstock.memory.arena
 from penstock.block import Block
 from penstock.element import LEAF, Failed
 from penstock.errors import OverBudget
@@ -267,6 +268,85 @@ def test_slots_in_use_and_those_off_the_ledger_are_no_room() -> None:
     arena.slots.release_idle()
     del batch
     assert (arena.slots.unused_bytes, ledger.charged_bytes) == (0, 0)
+
+
+def all_slots_bytes(slots: Slots) -> int:
+    return sum(slot.nbytes for slot in slots.by_base.values())
+
+
+def test_no_slot_that_the_caller_dropped_stays_off_the_ledger() -> None:
+    """Batches of ever new sizes: each comes back to the ledger when the next is made, or its memory is freed."""
+    ledger, arena = new_arena(budget=30_000)
+    for size in range(1000, 2000, 100):
+        batch = arena.empty((size,), FLOAT)
+        assert all_slots_bytes(arena.slots) == ledger.charged_bytes
+        arena.slots.hand_over(batch)
+        arena.slots.release_idle()
+        assert all_slots_bytes(arena.slots) - slot_bytes(batch.nbytes) == ledger.charged_bytes
+        del batch
+
+
+@pytest.mark.parametrize("room_for", [1, 2, 3])
+def test_slots_that_the_caller_dropped_come_back_to_the_account_they_were_on(room_for: int) -> None:
+    ledger = Ledger(room_for * SLOT)
+    arena = Arena(Slots(ledger), ledger.share("batch", room_for * SLOT))
+    batches = []
+    for _ in range(3):
+        batches.append(arena.empty(SMALL, FLOAT))
+        arena.slots.hand_over(batches[-1])
+    arena.slots.release_idle()
+    assert (ledger.charged_bytes, arena.slots.caller_bytes) == (0, 3 * SLOT)
+    batches.clear()
+    arena.slots.release_idle()
+    assert all_slots_bytes(arena.slots) == ledger.charged_bytes == room_for * SLOT
+
+
+def test_slots_that_the_caller_dropped_leave_the_headroom_to_others() -> None:
+    ledger, arena = new_arena(budget=2 * SLOT)
+    batches = [arena.empty(SMALL, FLOAT) for _ in range(2)]
+    for batch in batches:
+        arena.slots.hand_over(batch)
+    arena.slots.release_idle()
+    del batch
+    batches.clear()
+    arena.slots.release_idle()
+    assert all_slots_bytes(arena.slots) == ledger.charged_bytes == SLOT
+
+
+def test_at_the_smallest_budget_slots_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller has a batch, on either account, while the next is made: neither is made anew."""
+    made: list[int] = []
+    make = penstock.memory.arena._new_base
+    monkeypatch.setattr(penstock.memory.arena, "_new_base", lambda size: made.append(size) or make(size))
+    ledger = Ledger(2 * SLOT)
+    slots = Slots(ledger)
+    batch, ahead = Arena(slots, ledger.share("batch", SLOT)), Arena(slots, ledger.share("prefetch", SLOT))
+    callers = None
+    for _ in range(20):
+        ready = batch.empty(SMALL, FLOAT)
+        ahead.take_over(Block.of_columns(LEAF, [ready], len(ready)))
+        slots.hand_over(ready)
+        callers, ready = ready, None
+    assert callers is not None
+    assert made == [SLOT, SLOT]
+
+
+def test_a_slot_on_the_floor_of_another_is_not_freed_for_who_gains_nothing_by_it() -> None:
+    ledger = Ledger(3 * SLOT)
+    arena = Arena(Slots(ledger), ledger.share("batch", SLOT))
+    reader = ledger.share("read")
+    arena.empty(SMALL, FLOAT)
+    with pytest.raises(OverBudget):
+        reader.charge(2 * SLOT + 1)
+    assert arena.slots.unused_bytes == SLOT
+    kept = [arena.empty(SMALL, FLOAT) for _ in range(2)]
+    kept.clear()
+    reader.charge(2 * SLOT)
+    assert arena.slots.unused_bytes == SLOT  # one was on the slack
+    arena.empty((600,), FLOAT)  # its own share gets it
+    assert arena.slots.unused_bytes == slot_bytes(4800)
+    ledger.let_go()
+    assert arena.slots.unused_bytes == 0
 
 
 # --- closing ---

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock.memory import limits
-from penstock.memory.pressure import Pressure
+from penstock.memory.pressure import Pressure, anonymous_bytes
 
 GB = 10**9
 
@@ -105,7 +106,7 @@ def test_a_heap_that_holds_much_more_than_the_ledger_is_trimmed(monkeypatch: pyt
     monkeypatch.setattr("penstock.memory.pressure.trim_heap", lambda: trimmed.append(1))
     monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: clock[0])
     grown, held, clock = [0], [0], [0.0]
-    monkeypatch.setattr("penstock.memory.pressure.resident_bytes", lambda proc: grown[0])
+    monkeypatch.setattr("penstock.memory.pressure._anonymous_and_shared_bytes", lambda proc: (grown[0], 0))
     pressure = Pressure(GB, lambda: held[0])
     pressure.begin()
     for now, grown_bytes, held_bytes, times in [
@@ -116,3 +117,79 @@ def test_a_heap_that_holds_much_more_than_the_ledger_is_trimmed(monkeypatch: pyt
         clock[0], grown[0], held[0] = now, grown_bytes, held_bytes
         pressure.is_on()
         assert len(trimmed) == times
+
+
+class Heap:
+    """A process whose memory is a number, and whose heap gives back what it is told to have to spare."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, budget_bytes: int) -> None:
+        self.grown_bytes = self.spare_bytes = self.num_trims = 0
+        self.now = 0.0
+        monkeypatch.setattr("penstock.memory.pressure.trim_heap", self.trim)
+        monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: self.now)
+        monkeypatch.setattr("penstock.memory.pressure.anonymous_bytes", lambda proc: self.grown_bytes)
+        monkeypatch.setattr("penstock.memory.pressure._anonymous_and_shared_bytes", lambda proc: (0, 0))
+        self.pressure = Pressure(budget_bytes)
+        self.pressure.begin()
+
+    def trim(self) -> None:
+        self.num_trims += 1
+        self.grown_bytes -= self.spare_bytes
+
+    def grow(self, grown_bytes: int, spare_bytes: int) -> None:
+        self.grown_bytes, self.spare_bytes = grown_bytes, spare_bytes
+
+
+MB = 1_000_000
+
+
+def test_a_heap_beyond_the_budget_is_trimmed_as_bytes_come_into_being(monkeypatch: pytest.MonkeyPatch) -> None:
+    heap = Heap(monkeypatch, budget_bytes=64 * MB)
+    heap.grow(64 * MB, 9 * MB)
+    heap.pressure.watch_heap(2 * MB)
+    assert heap.num_trims == 0
+    heap.grow(74 * MB, 9 * MB)
+    heap.pressure.watch_heap(MB // 2)  # not enough came into being for a look
+    assert heap.num_trims == 0
+    heap.pressure.watch_heap(MB)
+    assert (heap.num_trims, heap.grown_bytes) == (1, 65 * MB)
+    heap.grow(74 * MB, 9 * MB)
+    heap.pressure.watch_heap(2 * MB)
+    assert heap.num_trims == 2
+
+
+def test_a_heap_that_has_nothing_to_give_back_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's model grew by a gigabyte."""
+    heap = Heap(monkeypatch, budget_bytes=64 * MB)
+    heap.grow(GB, 0)
+    for now, times in ((0, 1), (0.1, 1), (0.2, 1), (0.3, 2), (0.4, 2)):
+        heap.now = now
+        heap.pressure.watch_heap(2 * MB)
+        assert heap.num_trims == times
+
+
+@pytest.mark.parametrize(
+    "made_bytes, left_bytes, times", [(2 * MB, 1 * MB, 0), (2 * MB, 10 * MB, 1), (MB // 2, 10 * MB, 0)]
+)
+def test_what_a_run_leaves_in_the_heap_goes_back_if_it_made_much(
+    monkeypatch: pytest.MonkeyPatch, made_bytes: int, left_bytes: int, times: int
+) -> None:
+    heap = Heap(monkeypatch, budget_bytes=64 * MB)
+    heap.pressure.watch_heap(made_bytes)
+    heap.grow(left_bytes, left_bytes)
+    heap.pressure.end()
+    assert heap.num_trims == times
+
+
+def test_a_system_that_does_not_say_what_a_process_occupies(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.memory.pressure.trim_heap", lambda: pytest.fail("nothing is known of the heap"))
+    pressure = look(watched, budget_bytes=1000)
+    pressure.watch_heap(GB)
+    pressure.end()
+
+
+def test_anonymous_memory_is_that_of_arrays() -> None:
+    before = anonymous_bytes()
+    data = np.ones(4 * MB)
+    assert 30 * MB < anonymous_bytes() - before < 40 * MB
+    del data
