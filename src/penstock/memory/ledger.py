@@ -55,6 +55,7 @@ class Share:
         "_ledger",
         "ahead_bytes",
         "charged_bytes",
+        "expects",
         "floor_bytes",
         "name",
         "peak_bytes",
@@ -71,6 +72,8 @@ class Share:
         self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0
         self.spilled_bytes = 0
+        #: Says how much the stage will hold in the end, for one that gathers by what the data are.
+        self.expects: Callable[[], int] = lambda: 0
 
     @property
     def free_bytes(self) -> int:
@@ -161,7 +164,7 @@ class Share:
             and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
         ):
             error = ledger.refused(self, nbytes, single)
-            raise type(error)(f"{error}{ledger.about_pool(self, nbytes)}")
+            raise type(error)(f"{error}{ledger.about_pool(self, nbytes, single)}")
 
     def discharge(self, nbytes: int, lease: Lease | None = None) -> None:
         """Takes `nbytes` off the ledger."""
@@ -186,8 +189,9 @@ class Ledger:
         #: Slack that was asked for when there was too little of it for the last time.
         self.wanted_bytes = 0
         self.shares: list[Share] = []
-        #: Says how large a budget would have to be, knowing what was seen so far; None where nobody knows better.
-        self.advise: Callable[[], int | None] = lambda: None
+        #: Says how large a budget would have to be, knowing what was seen so far, and that a share was refused so many
+        #: bytes for one thing (or 0); None where nobody knows better.
+        self.advise: Callable[[Share, int], int | None] = lambda share, nbytes: None
         #: Says what shares were seen to need at least.
         self.needs: Callable[[], list[tuple[Share, int]]] = list
         self._pool = pool
@@ -308,8 +312,11 @@ class Ledger:
         self.let_go(nbytes - on_floor + leave_bytes, of_use=not leave_bytes)
         return self.charge_free(share, nbytes, leave_bytes, lease)
 
-    def let_go(self, wanted_bytes: int = 0, of_use: bool = True) -> None:
-        """Asks those who hold without need to let go, and also (`of_use`) those who could do with less."""
+    def let_go(self, wanted_bytes: int = 0, of_use: bool = True, asks_pool: bool = True) -> None:
+        """Asks those who hold without need to let go, and also (`of_use`) those who could do with less.
+
+        `asks_pool`: other runs too. Not for one that is asked by another run: with many of them it would never end.
+        """
         if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
             return
         self._of_thread.asking = True
@@ -319,8 +326,8 @@ class Ledger:
                 releases = [release for release, is_of_use in self._releases.values() if of_use or not is_of_use]
             for release in releases:
                 release()
-            if self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
-                self._pool.ask_others(self, wanted_bytes)
+            if asks_pool and self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
+                self._pool.ask_others(self, wanted_bytes, of_use)
         finally:
             self._of_thread.asking = False
 
@@ -428,7 +435,7 @@ class Ledger:
         parts += [f"set aside for others: {format_bytes(aside)}"] if aside > 0 else []
         parts += [f"taken by other runs: {format_bytes(elsewhere)}"] if elsewhere > 0 else []
         listed = f" ({'; '.join(parts)})" if parts else ""
-        enough = max(self.budget_bytes - left + nbytes, self.advise() or 0)
+        enough = max(self.budget_bytes - left + nbytes, self.advise(share, nbytes if single else 0) or 0)
         kind = ElementTooLarge if single else OverBudget
         return kind(
             f"asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
@@ -450,13 +457,13 @@ class Ledger:
         """What other runs have taken of its pool, and how much of that are their floors."""
         return (0, 0) if self._pool is None else self._pool.held_by_others(self, self._taken_from_pool)
 
-    def about_pool(self, share: Share, nbytes: int) -> str:
+    def about_pool(self, share: Share, nbytes: int, single: bool) -> str:
         """What there is to say of the pool when a charge is refused."""
         if self._pool is None:
             return ""
         over = nbytes - max(0, share.floor_bytes + share.ahead_bytes - share.charged_bytes)
         others, _ = self.held_by_others()
-        enough = others + max(self._taken_from_pool + over, self.advise() or 0)
+        enough = others + max(self._taken_from_pool + over, self.advise(share, nbytes if single else 0) or 0)
         return self._pool.about(others, enough)
 
     def close(self) -> None:
