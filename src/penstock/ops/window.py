@@ -41,7 +41,8 @@ class Window(Op):
         stride: Elements from one element of a window to the next.
         drop_remainder: Whether windows at the end that have fewer than `size` elements are left out.
 
-    Memory: ((size - 1) × stride / gcd(shift, stride) + 1) × the bytes of an element.
+    Memory: ((size - 1) × stride / gcd(shift, stride) + 1) × the bytes of an element, and of the
+        objects around it (about 240) where elements come one by one.
     State: three integers, and a position of its input from which what the window holds is read again.
 
     >>> import penstock as ps

@@ -13,7 +13,17 @@ from ..memory.arena import slot_bytes
 from ..memory.singly import objects_per_element
 from ..spec import UNSEEN, spec_leaves
 
-__all__ = ["ElementSize", "Footprint", "Measured", "Sizes", "held_singly", "of_calls", "of_typical", "one_element", "times"]
+__all__ = [
+    "ElementSize",
+    "Footprint",
+    "Measured",
+    "Sizes",
+    "held_singly",
+    "of_calls",
+    "of_typical",
+    "one_element",
+    "times",
+]
 
 # What was measured on some elements may be exceeded by others.
 _MARGIN = 1.25
