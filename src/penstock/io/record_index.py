@@ -11,7 +11,6 @@ from __future__ import annotations
 import array
 import dataclasses
 import os
-import threading
 
 import numpy as np
 
@@ -76,22 +75,39 @@ class RecordIndex:
         return sum(file.starts.nbytes for file in list(self._files.values()))
 
     def files(self, context: Context) -> list[FileIndex]:
-        """The files as they are now; those that are new, or have changed, are gone through."""
-        with self._lock:
-            known = {path: self._files.get(path) for path in self._paths}
-            stale = [path for path, file in known.items() if file is None or file.stamp != _stamp(path)]
-            if stale:
-                total = sum(max(0, _stamp(path)[0]) for path in stale)
-                progress = context.progress("looking for records", total)
-                lease = context.share.acquire(0)  # of what was found before; the reader takes all of it
-                try:
-                    for path in stale:
-                        lease.settle(self.nbytes)
-                        self._files[path] = _indexed(path, context, progress)
-                finally:
-                    lease.release()
-                    progress.close()
+        """The files as they are now; those that are new, or have changed, are gone through.
+
+        Under no lock, and nobody waits for another: who goes through a file may wait for memory, which may be in the
+        hands of one who also needs the index. Two that begin at the same time both go through what neither knows yet.
+        """
+        stale = [path for path in self._paths if self._known(path) is None]
+        if not stale:
             return [self._files[path] for path in self._paths]
+        progress = context.progress("looking for records", sum(max(0, _stamp(path)[0]) for path in stale))
+        lease = context.share.acquire(0)  # of what was found before; the reader takes all of it
+        files: dict[str, FileIndex] = {}
+        try:
+            for path in self._paths:
+                if path not in files:
+                    lease.settle(sum(file.starts.nbytes for file in files.values()))
+                    files[path] = self._known(path) or self._found(_indexed(path, context, progress))
+        finally:
+            lease.release()
+            progress.close()
+        return [files[path] for path in self._paths]
+
+    def _known(self, path: str) -> FileIndex | None:
+        """What was found in a file, if it is still as it was then."""
+        file = self._files.get(path)
+        return file if file is not None and file.stamp == _stamp(path) else None
+
+    def _found(self, file: FileIndex) -> FileIndex:
+        """Keeps what was found in a file, or gives what somebody else found in it meanwhile: one is enough."""
+        other = self._files.get(file.path)
+        if other is not None and other.stamp == file.stamp:
+            return other
+        self._files[file.path] = file
+        return file
 
     def __getstate__(self) -> tuple[str, ...]:
         return self._paths
@@ -99,7 +115,6 @@ class RecordIndex:
     def __setstate__(self, paths: tuple[str, ...]) -> None:
         self._paths = paths
         self._files: dict[str, FileIndex] = {}  # another process looks for itself
-        self._lock = threading.Lock()
 
 
 def _stamp(path: str) -> tuple[int, int]:

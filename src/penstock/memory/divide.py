@@ -105,12 +105,12 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
 
     def size_of(node: Node) -> ElementSize | None:
         if id(node) not in sizes_by_node:
-            seen = measured(node).element_bytes
+            seen, typical = measured(node).element_bytes, measured(node).typical_bytes
             sizes_by_node[id(node)] = (
                 _size_from_inputs(node, list(map(size_of, node.inputs)), bool(seen))
                 or node.op.element_size
                 or ElementSize.of_spec(node.spec.element)
-                or (ElementSize((seen,), exact=False) if seen else None)
+                or (ElementSize((seen,), exact=False, typical_bytes=typical) if seen else None)
             )
         return sizes_by_node[id(node)]
 
@@ -121,6 +121,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
             tuple(child.spec.cardinality for child in node.inputs),
             tuple(child.spec.element for child in node.inputs),
             measured(node).held_bytes,
+            tuple(child.op.block_kind() is not None for child in node.inputs),
         )
         footprint = node.op.footprint(sizes)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)

@@ -25,27 +25,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from ..errors import BudgetTooSmall, ElementTooLarge, OverBudget
+from ..errors import BudgetTooSmall
 from .lease import Lease
 from .pool import Pool
+from .refusal import format_bytes, refusal
 
 __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
 
 # A thread that waits for room looks again after so long: what it waits for may come free without anybody telling.
 _LOOK_AGAIN_S = 0.02
-
-
-def format_bytes(nbytes: float) -> str:
-    """A size for people.
-
-    >>> format_bytes(64_000_000), format_bytes(1_536), format_bytes(12)
-    ('64 MB', '1.54 kB', '12 B')
-    """
-    rounded = float(f"{nbytes:.3g}")  # before the unit is chosen: 999,999 bytes are 1 MB, not 1e+03 kB
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if rounded >= size:
-            return f"{rounded / size:.3g} {unit}"
-    return f"{nbytes:.0f} B"
 
 
 class Share:
@@ -55,6 +43,7 @@ class Share:
         "_ledger",
         "ahead_bytes",
         "charged_bytes",
+        "expects",
         "floor_bytes",
         "name",
         "peak_bytes",
@@ -71,6 +60,8 @@ class Share:
         self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0
         self.spilled_bytes = 0
+        #: Says how much the stage will hold in the end, for one that gathers by what the data are.
+        self.expects: Callable[[], int] = lambda: 0
 
     @property
     def free_bytes(self) -> int:
@@ -165,8 +156,7 @@ class Share:
             and not ledger.wait_and_charge(self, nbytes, lease)
             and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
         ):
-            error = ledger.refused(self, nbytes, single)
-            raise type(error)(f"{error}{ledger.about_pool(self, nbytes)}")
+            raise refusal(ledger, self, nbytes, single)
 
     def discharge(self, nbytes: int, lease: Lease | None = None) -> None:
         """Takes `nbytes` off the ledger."""
@@ -191,8 +181,9 @@ class Ledger:
         #: Slack that was asked for when there was too little of it for the last time.
         self.wanted_bytes = 0
         self.shares: list[Share] = []
-        #: Says how large a budget would have to be, knowing what was seen so far; None where nobody knows better.
-        self.advise: Callable[[], int | None] = lambda: None
+        #: Says how large a budget would have to be, knowing what was seen so far, and that a share was refused so many
+        #: bytes for one thing (or 0); None where nobody knows better.
+        self.advise: Callable[[Share, int], int | None] = lambda share, nbytes: None
         #: Says what shares were seen to need at least.
         self.needs: Callable[[], list[tuple[Share, int]]] = list
         #: Told of bytes before they are charged, in any thread.
@@ -321,10 +312,13 @@ class Ledger:
         self.let_go(nbytes - on_floor + leave_bytes, of_use=not leave_bytes, asker=share)
         return self.charge_free(share, nbytes, leave_bytes, lease)
 
-    def let_go(self, wanted_bytes: int = 0, of_use: bool = True, asker: Share | None = None) -> None:
+    def let_go(
+        self, wanted_bytes: int = 0, of_use: bool = True, asks_pool: bool = True, *, asker: Share | None = None
+    ) -> None:
         """Asks those who hold without need to let go, and also (`of_use`) those who could do with less.
 
         `asker` is the share that is short; None if all is wanted back that can be had.
+        `asks_pool`: other runs too. Not for one that is asked by another run: with many of them it would never end.
         """
         if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
             return
@@ -336,8 +330,8 @@ class Ledger:
                 releases = [release for release, is_of_use in self._releases.values() if of_use or not is_of_use]
             for release in releases:
                 release()
-            if self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
-                self._pool.ask_others(self, wanted_bytes)
+            if asks_pool and self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
+                self._pool.ask_others(self, wanted_bytes, of_use)
         finally:
             self._of_thread.asking, self._of_thread.asker = False, None
 
@@ -432,27 +426,6 @@ class Ledger:
 
     # Refusing.
 
-    def refused(self, share: Share, nbytes: int, single: bool) -> OverBudget:
-        """Why a charge was refused: asked, for whom, already held, left, top holders, what to do."""
-        holders = sorted((s for s in self.shares if s.charged_bytes), key=lambda s: s.charged_bytes, reverse=True)
-        names = [(s.name, s.charged_bytes) for s in holders[:3]]
-        names += [("the rest", sum(s.charged_bytes for s in holders[3:]))] if holders[3:] else []
-        left = share.free_bytes
-        # With what is left these add up to the budget.
-        aside = sum(max(0, s.floor_bytes + s.ahead_bytes - s.charged_bytes) for s in self.shares if s is not share)
-        elsewhere = self.budget_bytes - self.charged_bytes - aside - left
-        parts = ["held: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in names)] if names else []
-        parts += [f"set aside for others: {format_bytes(aside)}"] if aside > 0 else []
-        parts += [f"taken by other runs: {format_bytes(elsewhere)}"] if elsewhere > 0 else []
-        listed = f" ({'; '.join(parts)})" if parts else ""
-        enough = max(self.budget_bytes - left + nbytes, self.advise() or 0)
-        kind = ElementTooLarge if single else OverBudget
-        return kind(
-            f"asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
-            f"{format_bytes(left)} of the {format_bytes(self.budget_bytes)} budget are left to it{listed}; "
-            f"use memory={enough:_} or more, or make the stage hold less"
-        )
-
     def _too_small(self, name: str, floor_bytes: int) -> str:
         rows = [(s.name, s.floor_bytes) for s in self.shares if s.floor_bytes] + [(name, floor_bytes)]
         table = "\n".join(f"  {stage:<40} {format_bytes(need):>10}" for stage, need in rows)
@@ -467,13 +440,13 @@ class Ledger:
         """What other runs have taken of its pool, and how much of that are their floors."""
         return (0, 0) if self._pool is None else self._pool.held_by_others(self, self._taken_from_pool)
 
-    def about_pool(self, share: Share, nbytes: int) -> str:
+    def about_pool(self, share: Share, nbytes: int, single: bool) -> str:
         """What there is to say of the pool when a charge is refused."""
         if self._pool is None:
             return ""
         over = nbytes - max(0, share.floor_bytes + share.ahead_bytes - share.charged_bytes)
         others, _ = self.held_by_others()
-        enough = others + max(self._taken_from_pool + over, self.advise() or 0)
+        enough = others + max(self._taken_from_pool + over, self.advise(share, nbytes if single else 0) or 0)
         return self._pool.about(others, enough)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class _Member(Protocol):
     @property
     def floor_bytes(self) -> int: ...
 
-    def let_go(self, wanted_bytes: int) -> None: ...
+    def let_go(self, wanted_bytes: int, of_use: bool = True, asks_pool: bool = True) -> None: ...
 
     def keep_needs(self, overdraw: bool) -> None: ...
 
@@ -89,7 +89,7 @@ class Pool:
             self.awaited_bytes = nbytes
             while True:
                 for other in self._others(member):
-                    other.let_go(nbytes)
+                    other.let_go(nbytes, asks_pool=False)
                     other.keep_needs(overdraw=False)
                 if self.try_take(nbytes):
                     return True
@@ -122,13 +122,13 @@ class Pool:
             for member in members:
                 member.keep_needs(overdraw=True)
             for member in members:
-                member.let_go(0)
+                member.let_go(0, asks_pool=False)
                 member.keep_needs(overdraw=True)
 
-    def ask_others(self, member: _Member, wanted_bytes: int) -> None:
-        """Asks the other runs to let go of what they hold without need."""
+    def ask_others(self, member: _Member, wanted_bytes: int, of_use: bool) -> None:
+        """Asks the other runs to let go of what they hold without need, and (`of_use`) could do without."""
         for other in self._others(member):
-            other.let_go(wanted_bytes)
+            other.let_go(wanted_bytes, of_use, asks_pool=False)
 
     def held_by_others(self, member: _Member, own_bytes: int) -> tuple[int, int]:
         """What other runs have taken, and how much of it are floors; `own_bytes` is what the asker has."""

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from .ledger import Share
 
-__all__ = ["Transit"]
+__all__ = ["MOST_SINGLY", "Transit"]
 
 # What elements of unknown size are expected to take: the largest seen, and a quarter more.
 _GROWTH = 1.25
+# Elements that are objects of their own take about so much beside their data; of a few that is left out of account.
+_OBJECT_BYTES = 128
+_FEW = 256
+#: As many single elements are on their way from a stage at most.
+MOST_SINGLY = 8192
 
 
 class Transit:
@@ -52,6 +57,8 @@ class Transit:
             self._room = max(0, self._room - max(0, floor - each))
         if each > self._reserved and share.try_charge(each - self._reserved):
             self._reserved = each
+        if n > _FEW:  # many small ones weigh more than their data
+            n = min(n, max(_FEW, min(MOST_SINGLY, self._room // (each + _OBJECT_BYTES))))
         return n if n * each <= self._room else max(1, self._room // each)
 
     @property

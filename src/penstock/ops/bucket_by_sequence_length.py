@@ -17,7 +17,7 @@ from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, TensorSpec, map_specs
 from .calling import call, check_callable
-from .grouping import Group, Grouping, as_integer
+from .grouping import Group, Grouping, as_integer, least_held
 from .padding import Padder
 from .stacking import batched_spec, collate
 
@@ -91,7 +91,7 @@ class BucketBySequenceLength(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         count = sum(self.bucket_batch_sizes)
-        each = times(count, sizes.input)
+        each = least_held(len(self.bucket_batch_sizes), count, sizes.input)
         out = times(max(self.bucket_batch_sizes), sizes.input, slots=True)
         held = None if each is None or out is None else each + out
         return Footprint(held, f"up to {count:,} elements in the buckets, and one batch of them", held)

@@ -9,6 +9,7 @@ from ..block import Block
 from ..cursor import FeedCursor
 from ..element import Failed, nbytes_of
 from ..errors import PlanError
+from ..memory.singly import objects_of_block
 from ..plan.op import Context
 from .batching import take_blocks
 
@@ -69,7 +70,8 @@ class CollatingCursor(FeedCursor):
         """A block that waits for the rest of its batch is ours: its maker will be asked again."""
         arena = self._context.arena
         arena.take_over(block)
-        self._lease.settle(self._lease.nbytes + arena.unaccounted_bytes(block), single=True)
+        nbytes = arena.unaccounted_bytes(block) + objects_of_block(block)
+        self._lease.settle(self._lease.nbytes + nbytes, single=True)
 
     def _collated(self, blocks: list[Block]) -> Any:
         try:

@@ -13,11 +13,11 @@ from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, PenstockError, PlanError, StateError
 from ..order import draw_seed
-from ..plan.footprint import Footprint, Sizes, times
+from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, spec_of
 from .calling import call, check_callable
-from .grouping import Group, Grouping, as_integer
+from .grouping import Group, Grouping, as_integer, least_held
 from .nested import WHOLE_TURN
 from .stacking import unlike
 from .supply import is_live
@@ -40,7 +40,7 @@ class GroupByWindow(Op):
         window_size: How many elements of one key make a window.
         window_size_func: How many, for a key. Exactly one of the two must be given.
 
-    Memory: for each key that was seen up to window_size elements.
+    Memory: for each key that was seen up to window_size elements, and 400 bytes; about 240 for the objects around each.
     State: integers for each element held, and a position of its input from which they are read again.
 
     >>> import penstock as ps
@@ -73,7 +73,7 @@ class GroupByWindow(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         size = "window_size" if self.window_size is None else f"{self.window_size:,}"
-        held = sizes.at_least_as_seen(times(self.window_size or 1, sizes.input))
+        held = sizes.at_least_as_seen(least_held(1, self.window_size or 1, sizes.input))
         return Footprint(None, f"up to {size} elements for each key", held)
 
     def open(self, context: Context) -> Cursor:

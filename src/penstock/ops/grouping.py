@@ -11,12 +11,14 @@ import numpy as np
 
 from ..cursor import State, expect_list
 from ..element import Failed, as_leaf
-from ..errors import BadArgument, BadType, PenstockError
+from ..errors import BadArgument, BadType, OverBudget, PenstockError
+from ..plan.footprint import ElementSize, held_singly
 from ..plan.op import Context
+from .growth import Growth
 from .supply import Pace
 from .tape import Tape
 
-__all__ = ["Group", "Grouping", "as_integer"]
+__all__ = ["Group", "Grouping", "as_integer", "least_held"]
 
 
 def as_integer(value: Any, what: str) -> int:
@@ -31,8 +33,21 @@ def as_integer(value: Any, what: str) -> int:
     raise BadType(f"{what}: expected one integer, got {got} {value!r:.60}")
 
 
+# Of more groups than these it is not looked up how full each is: that would take longer than it saves.
+_FEW_GROUPS = 64
+
+# A list and its place among the groups; what is remembered of a key, for as long as the run goes on.
+_GROUP_BYTES = 280
+_KEY_BYTES = 120
+
 #: A held element: the number it had in the input, the element, and its bytes. A plain tuple: one is made for each.
 Member = tuple[int, Any, int]
+
+
+def least_held(num_keys: int, count: int, size: ElementSize | None) -> int | None:
+    """Bytes of so many elements in the windows of so many keys."""
+    nbytes = held_singly(count, size)
+    return None if nbytes is None else nbytes + num_keys * (_GROUP_BYTES + _KEY_BYTES)
 
 
 class Group(NamedTuple):
@@ -79,9 +94,26 @@ class Grouping:
         self._pace = None if context.node.input.op.block_kind() is None else Pace(context.share)
         self._groups: dict[int, list[Member]] = {}
         self._sizes: dict[int, int] = {}
+        self._left: list[int] | None = None  # keys of windows to come that are not full, the last first
         self._num_held = 0
+        self._last_new_key = 0  # the number of the element that brought it
         self._waiting: deque[Member] = deque()  # read, and in no window yet
         self._ended = False
+        self._growth = Growth(context.node.input.spec.cardinality)
+        context.share.expects = self._expected_bytes
+
+    def _expected_bytes(self) -> int:
+        """What will be held in the end: more by far where keys go on coming, and no more than all windows full."""
+        tape = self._tape
+        expected = self._growth.expected_bytes(tape.number, tape.charged_bytes)
+        if not self._num_held or self._is_meeting_keys():
+            return expected
+        each = -(-tape.charged_bytes // self._num_held)
+        return max(tape.charged_bytes, min(expected, sum(self._sizes.values()) * each))
+
+    def _is_meeting_keys(self) -> bool:
+        """Whether the later half of the elements brought keys that the earlier one did not have."""
+        return 2 * self._last_new_key > self._tape.number
 
     def next(self) -> Group | Failed | None:
         """The next window, a failure, or None at the end."""
@@ -89,7 +121,11 @@ class Grouping:
             full = self._add(self._waiting.popleft())
             if full is not None:
                 return full
-        return self._taken(min(self._groups)) if self._groups else None
+        if not self._groups:
+            return None
+        if self._left is None:
+            self._left = sorted(self._groups, reverse=True)
+        return self._taken(self._left.pop())
 
     def _read(self) -> bool:
         """Reads some elements, at least as many as are sure to be needed; whether there were any."""
@@ -98,6 +134,7 @@ class Grouping:
         if self._tape.anchor_due(self._num_held):
             self._tape.drop_anchor(self._numbers(None))
         first, start, demand = self._tape.number, perf_counter_ns(), self._demand()
+        self._growth.note(first, self._tape.charged_bytes)
         held = self._tape.next_rows(demand if self._pace is None else max(demand, self._pace.demand))
         self._waiting.extend([(number, row, nbytes) for number, (row, nbytes) in enumerate(held, first)])
         self._ended = not held
@@ -107,7 +144,7 @@ class Grouping:
 
     def _demand(self) -> int:
         """How many elements are sure to be read before a window is full: each brings one closer by no more than one."""
-        if self._least_size == 1:
+        if self._least_size == 1 or len(self._groups) > _FEW_GROUPS:
             return 1
         missing = [self._sizes[key] - len(members) for key, members in self._groups.items()]
         return min(self._least_size, *missing) if missing else self._least_size
@@ -123,7 +160,11 @@ class Grouping:
                 size = self._size_of(key)
                 if size < 1:
                     raise BadArgument(f"expected windows of at least 1 element, got {size} for key {key}")
+                self._tape.charge(_KEY_BYTES)
                 self._sizes[key] = size
+                self._last_new_key = number
+        except OverBudget:
+            raise
         except PenstockError as error:
             self._tape.release(nbytes)
             return Failed(self._context.located(error))
@@ -132,6 +173,7 @@ class Grouping:
             return Failed(self._context.noted(error, number))
         members = self._groups.get(key)
         if members is None:
+            self._tape.charge(_GROUP_BYTES)
             members = self._groups[key] = []
         members.append(member)
         self._num_held += 1
@@ -140,6 +182,7 @@ class Grouping:
     def _taken(self, key: int) -> Group:
         members = self._groups.pop(key)
         self._num_held -= len(members)
+        self._tape.release(_GROUP_BYTES)
         return Group(key, members)
 
     def release(self, group: Group) -> None:
@@ -169,9 +212,11 @@ class Grouping:
         self._groups = {key: [members[n] for n in numbers] for key, numbers in groups}
         self._num_held = sum(map(len, self._groups.values()))
         self._sizes = {key: self._size_of(key) for key in self._groups}
+        self._tape.charge((_GROUP_BYTES + _KEY_BYTES) * len(self._groups))
         return None if again is None else Group(again[0], [members[n] for n in again[1]])
 
     def close(self) -> None:
+        self._context.share.expects = lambda: 0
         self._groups.clear()
         self._waiting.clear()
         self._tape.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor
-from ..plan.footprint import ElementSize, Footprint, Sizes, times
+from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, times
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, Spec
 from .batching import batched_cardinality
@@ -62,7 +62,7 @@ class PaddedBatch(Op):
         return inputs[0].stacked(self.batch_size)
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        each = times(self.batch_size, sizes.input)
+        each = (times if sizes.is_stacked else held_singly)(self.batch_size, sizes.input)
         known = None if sizes.specs[0] is UNSEEN else self._padder().spec(sizes.specs[0], self.batch_size)
         padded = None if known is None else ElementSize.of_spec(known)
         out = times(self.batch_size, sizes.input, slots=True) if padded is None else padded.slots(1)

@@ -104,6 +104,8 @@ class Padder:
         """Some elements as one batch."""
         structure = Structure.of(rows[0])
         self._bind(structure)
+        if structure.is_leaf:  # of very many numbers, lists of one would take more than all else
+            return structure.unflatten([self._padded(0, rows, allocate)])
         by_leaf = zip(*[structure.flatten(row) for row in rows], strict=True)
         return structure.unflatten([self._padded(i, leaves, allocate) for i, leaves in enumerate(by_leaf)])
 

@@ -12,7 +12,8 @@ from ..block import Block, concat_blocks
 from ..cursor import Cursor
 from ..element import Structure, shape_of
 from ..errors import BadArgument, BadType
-from ..plan.footprint import ElementSize, Footprint, Sizes, times
+from ..memory.arena import slot_bytes
+from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, of_typical, times
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, map_specs, spec_leaves
 from .batching import batched_cardinality
@@ -70,7 +71,10 @@ class RaggedBatch(Op):
         return ElementSize((sum(inputs[0].leaves) * self.batch_size + 8 * (self.batch_size + 1),), exact=False)
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        each, out = times(self.batch_size, sizes.input), times(self.batch_size, sizes.input, slots=True)
+        each = (times if sizes.is_stacked else held_singly)(self.batch_size, sizes.input)
+        out = times(self.batch_size, sizes.input, slots=True)
+        if out is not None and sizes.input is not None and (known := of_typical(self.batch_size, sizes.input)):
+            out = min(out, slot_bytes(known) or known)  # they lie one behind the other
         splits = 16 * (self.batch_size + 1)
         held = None if each is None or out is None else each + out + splits
         return Footprint(held, f"{self.batch_size:,} elements, and as many in one batch", held)

@@ -13,7 +13,8 @@ from ..block import Allocate, Block
 from ..cursor import Cursor, Feed, FeedCursor
 from ..element import Failed, Sparse, nbytes_of, shape_of
 from ..errors import BadType, PlanError, SpecMismatch
-from ..plan.footprint import ElementSize, Footprint, Sizes, times
+from ..memory.singly import objects_bytes
+from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, times
 from ..plan.op import Context, Op, argument
 from ..spec import (
     UNSEEN,
@@ -80,7 +81,7 @@ class SparseBatch(Op):
             out: int | None = ElementSize((indices, self.batch_size * spec.nbytes), exact=True).slots(1)
         else:
             out = times(1, sizes.output, slots=True)
-        each = times(self.batch_size, sizes.input)
+        each = held_singly(self.batch_size, sizes.input)
         held = None if each is None or out is None else each + out
         return Footprint(held, f"{self.batch_size:,} elements and the indices of their values in one batch", held)
 
@@ -137,7 +138,7 @@ class _SparseBatchCursor(FeedCursor):
                 return Failed(self._context.located(error))
             rows.append(row)
             # While it waits for the rest of its batch it is ours: its maker will be asked again.
-            self._lease.settle(self._lease.nbytes + nbytes_of(row), single=True)
+            self._lease.settle(self._lease.nbytes + nbytes_of(row) + objects_bytes(row), single=True)
         return rows
 
     def _admit(self, row: Any) -> None:

@@ -15,6 +15,7 @@ from ..cursor import Cursor, Feed, State
 from ..element import detach, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Share
+from ..memory.singly import objects_bytes
 
 __all__ = ["Tape"]
 
@@ -26,7 +27,7 @@ _BLOCK_ELEMENTS = 256
 
 
 class Tape:
-    """A feed whose elements are charged and kept until they are released."""
+    """A feed whose elements are charged, with the objects around them, and kept until they are released."""
 
     __slots__ = ("_anchors", "_each", "_feed", "_share", "charged_bytes", "number")
 
@@ -52,13 +53,13 @@ class Tape:
         rows, columns = block.rows(), block.columns
         if columns is not None and len(columns) == 1 and columns[0].ndim == 1 and not columns[0].dtype.hasobject:
             self._each = columns[0].itemsize  # numbers: nothing to detach
-            held = [(row, self._each) for row in rows]
+            charge = self._each + objects_bytes(rows[0])
+            held = [(row, charge) for row in rows]
         else:
-            held = [(detach(row), nbytes_of(row)) for row in rows]
+            held = [(detach(row), nbytes_of(row) + objects_bytes(row)) for row in rows]
             self._each = held[-1][1]
         total = sum([nbytes for _, nbytes in held])
-        self._share.charge(total)
-        self.charged_bytes += total
+        self.charge(total)
         self.number += len(held)
         return held
 
@@ -70,9 +71,8 @@ class Tape:
         row = self._feed.next(self._most(demand))
         if row is Feed.END:
             return None
-        nbytes = self._each = nbytes_of(row)
-        self._share.charge(nbytes)
-        self.charged_bytes += nbytes
+        nbytes = self._each = nbytes_of(row) + objects_bytes(row)
+        self.charge(nbytes)
         self.number += 1
         return detach(row), nbytes
 
@@ -84,6 +84,11 @@ class Tape:
         skipped = self._feed.skip(missing)
         self.number += skipped
         return skipped == missing
+
+    def charge(self, nbytes: int) -> None:
+        """Puts bytes on the ledger that are held beside the elements."""
+        self._share.charge(nbytes)
+        self.charged_bytes += nbytes
 
     def release(self, nbytes: int) -> None:
         """Takes bytes of elements that are held no longer off the ledger."""

@@ -17,6 +17,7 @@ from ..errors import BadType, PenstockError, StateError
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
 from ..spec import UNKNOWN, DatasetSpec, Spec, spec_leaves
+from .growth import Growth
 
 __all__ = ["Unique"]
 
@@ -62,7 +63,7 @@ class Unique(Op):
 
 
 class _UniqueCursor(UnaryCursor):
-    __slots__ = ("_context", "_few", "_held_bytes", "_keys", "_read", "_structure")
+    __slots__ = ("_context", "_few", "_growth", "_held_bytes", "_keys", "_read", "_structure")
 
     def __init__(self, context: Context) -> None:
         super().__init__(context.input())
@@ -72,6 +73,11 @@ class _UniqueCursor(UnaryCursor):
         self._few: list[int | str] = []
         self._held_bytes = 0
         self._read = 0
+        self._growth = Growth(context.node.input.spec.cardinality)
+        context.share.expects = self._expected_bytes
+
+    def _expected_bytes(self) -> int:
+        return self._growth.expected_bytes(self._read, self._held_bytes)
 
     def pull(self, n: int) -> Block | None:
         while True:
@@ -97,6 +103,7 @@ class _UniqueCursor(UnaryCursor):
                         continue
                     fresh[key] = None
             rows.append(row)
+        self._growth.note(self._read, self._held_bytes)
         self._remember(fresh)
         self._read += block.size
         return rows
@@ -140,6 +147,7 @@ class _UniqueCursor(UnaryCursor):
             self._new_rows(block)
 
     def close(self) -> None:
+        self._context.share.expects = lambda: 0
         self._keys.clear()
         self._context.share.discharge(self._held_bytes)
         self._held_bytes = 0

@@ -224,7 +224,13 @@ class Waiting:
 
     def _keep_one(self, number: int, row: Any, nbytes: int) -> None:
         if not self._make_room(nbytes):
-            if self._write([(number, row, nbytes)], [0], batch_bytes=0):
+            # Reserved before it is there: nothing is freed that could take up what must be known of it.
+            reserved = self._share.acquire(_FILE_INDEX_BYTES + _ALONE_INDEX_BYTES + self._draws_bytes())
+            try:
+                is_written = bool(self._write([(number, row, nbytes)], [0], batch_bytes=0))
+            finally:
+                reserved.release()
+            if is_written:
                 self._settle_index()
                 return
             self._share.charge(nbytes, single=True)  # it must stay, so this must do
@@ -252,22 +258,27 @@ class Waiting:
             self._lock.release()
 
     def _settle_index(self, freed_bytes: int = 0) -> None:
-        """Puts what is known of files and draws on the account, where there is room: it must be held in any case.
+        """Puts what is known of files and draws on the account.
 
-        It takes the place of what was freed: given back first, that could be somebody else's by then.
+        It takes the place of what was freed: given back first, that could be somebody else's by then. That is nearly
+        always enough, for an element takes more memory than what must be known of it on disk.
         """
         nbytes = len(self._files) * _FILE_INDEX_BYTES + len(self._alone) * _ALONE_INDEX_BYTES + self._num_batches * 32
-        if self._files:
-            nbytes += self._draws.held_bytes
+        nbytes += self._draws.held_bytes if self._files else 0
         more = nbytes - self._index_bytes - freed_bytes
         if more > 0:
             try:
                 self._share.charge(more)
-            except OverBudget:  # some hundred bytes for each element, and nothing would be gained by giving up
-                nbytes = self._index_bytes + freed_bytes
+            except OverBudget:
+                self._index_bytes += freed_bytes
+                raise
         else:
             self._share.discharge(-more)
         self._index_bytes = nbytes
+
+    def _draws_bytes(self) -> int:
+        """What looking at the draws ahead takes, if nothing was written yet."""
+        return 0 if self._files else self._draws.held_bytes
 
     # To disk, and back.
 

@@ -15,7 +15,7 @@ from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure
 from ..errors import PlanError
-from ..plan.footprint import ElementSize, Footprint, Sizes, times
+from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, times
 from ..plan.op import Context, Op, argument
 from ..spec import DatasetSpec, Spec, element_bytes, map_specs, spec_leaves
 from .stacking import unlike
@@ -41,7 +41,8 @@ class Window(Op):
         stride: Elements from one element of a window to the next.
         drop_remainder: Whether windows at the end that have fewer than `size` elements are left out.
 
-    Memory: ((size - 1) × stride / gcd(shift, stride) + 1) × the bytes of an element.
+    Memory: ((size - 1) × stride / gcd(shift, stride) + 1) × the bytes of an element, and of the
+        objects around it (about 240) where elements come one by one.
     State: three integers, and a position of its input from which what the window holds is read again.
 
     >>> import penstock as ps
@@ -71,6 +72,11 @@ class Window(Op):
         """Elements that are held at a time."""
         return (self.size - 1) * (self.stride // self._every) + 1
 
+    def _takes_slices(self, is_stacked: bool) -> bool:
+        """Whether windows are slices of blocks, of an input that gives its elements stacked or not."""
+        assert self.shift is not None
+        return is_stacked and self._every == 1 and self.shift <= self._num_held
+
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs
         element = map_specs(DatasetSpec, spec.element)
@@ -86,9 +92,13 @@ class Window(Op):
         return (num_elements - reach) // self.shift + 1 if num_elements >= reach else 0
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        # A source that gives its elements stacked has windows copied.
-        count = self._num_held + (self.size if sizes.input is not None and sizes.input.exact else 0)
-        held = times(count, sizes.input and dataclasses.replace(sizes.input, is_view=False))
+        own = sizes.input and dataclasses.replace(sizes.input, is_view=False)
+        if self._takes_slices(sizes.is_stacked):  # windows are copies
+            count = self._num_held + self.size
+            held = times(count, own)
+        else:
+            count = self._num_held
+            held = held_singly(count, own)
         return Footprint(held, f"{count:,} elements in the window", held)
 
     def output_size(self, inputs: list[ElementSize]) -> ElementSize:
@@ -97,7 +107,7 @@ class Window(Op):
     def open(self, context: Context) -> Cursor:
         assert self.shift is not None
         every = self._every
-        if every == 1 and self.shift <= self._num_held and context.node.input.op.block_kind() is not None:
+        if self._takes_slices(context.node.input.op.block_kind() is not None):
             return _SliceCursor(context, self._num_held, self.shift, self.stride, self.drop_remainder)
         return _WindowCursor(
             context, self._num_held, every, self.shift // every, self.stride // every, self.drop_remainder

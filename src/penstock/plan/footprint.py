@@ -10,9 +10,20 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from ..memory.arena import slot_bytes
+from ..memory.singly import objects_per_element
 from ..spec import UNSEEN, spec_leaves
 
-__all__ = ["ElementSize", "Footprint", "Measured", "Sizes", "of_calls", "one_element", "times"]
+__all__ = [
+    "ElementSize",
+    "Footprint",
+    "Measured",
+    "Sizes",
+    "held_singly",
+    "of_calls",
+    "of_typical",
+    "one_element",
+    "times",
+]
 
 # What was measured on some elements may be exceeded by others.
 _MARGIN = 1.25
@@ -26,11 +37,13 @@ class ElementSize:
         leaves: Bytes of each leaf.
         exact: Whether all elements have these sizes; else they are the largest of a sample.
         is_view: Whether to hold such an element costs nothing, as its arrays are views of the user's.
+        typical_bytes: What one takes on average, where that may be less by far; 0 where all count as the largest.
     """
 
     leaves: tuple[int, ...]
     exact: bool
     is_view: bool = False
+    typical_bytes: int = 0
 
     @classmethod
     def of_spec(cls, spec: Any) -> ElementSize | None:
@@ -68,13 +81,14 @@ class Measured(NamedTuple):
     """What a stage was seen to do: the largest element that it gave, and what it held at most.
 
     `temporary_bytes` is the most that a call of its function took beside its result; None where that was not measured.
-    `operator` names the stage.
+    `operator` names the stage. `typical_bytes` is what its elements take on average, where that is of interest.
     """
 
     element_bytes: int = 0
     held_bytes: int = 0
     temporary_bytes: int | None = None
     operator: str = ""
+    typical_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +102,7 @@ class Sizes:
         specs: What is known of the elements of each input otherwise.
         held_bytes: What the stage held in a sample, at most; 0 where none was run. For operators whose need follows
             from the data.
+        stacked: Of each input, whether it gives its elements stacked; else each is an object of its own.
     """
 
     inputs: tuple[ElementSize | None, ...]
@@ -95,6 +110,7 @@ class Sizes:
     counts: tuple[int, ...]
     specs: tuple[Any, ...]
     held_bytes: int = 0
+    stacked: tuple[bool, ...] = ()
 
     def at_least_as_seen(self, nbytes: int | None) -> int | None:
         """What an operator needs by its arguments, or held in a sample if that is more."""
@@ -108,6 +124,10 @@ class Sizes:
     @property
     def count(self) -> int:
         return self.counts[0]
+
+    @property
+    def is_stacked(self) -> bool:
+        return self.stacked[:1] == (True,)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +155,21 @@ def times(count: int, size: ElementSize | None, slots: bool = False) -> int | No
         return size.slots(count)
     # As they are, they may each lie in a slot of their own.
     return 0 if size.is_view else count * max(size.nbytes, size.slots(1))
+
+
+def held_singly(count: int, size: ElementSize | None) -> int | None:
+    """Bytes of so many elements that are held one by one, with the objects around them."""
+    nbytes = times(count, size)
+    if nbytes is None or size is None:
+        return None
+    return min(nbytes, of_typical(count, size) or nbytes) + count * objects_per_element(len(size.leaves))
+
+
+def of_typical(count: int, size: ElementSize) -> int:
+    """Bytes of so many elements, one as large as any and the others as they are on average; 0 where that is unknown."""
+    if not size.typical_bytes or count < 1:
+        return 0
+    return (times(1, size) or 0) + int((count - 1) * size.typical_bytes * _MARGIN)
 
 
 def one_element(size: ElementSize | None, what: str) -> Footprint:

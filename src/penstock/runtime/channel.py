@@ -16,10 +16,15 @@ from ..block import Block
 from ..cursor import State
 from ..memory.arena import Arena
 from ..memory.ledger import Lease, Share
+from ..memory.singly import objects_of_block
 
 __all__ = ["Admission", "Boundary", "Ready", "Threads"]
 
 _GROWTH = 1.25
+# A block that waits, its lease and its position: what is counted where there are many of them. There may be a million,
+# of small elements that take long to make, for a consumer who stopped.
+_READY_BYTES = 800
+_FEW = 16
 
 
 class Boundary:
@@ -65,6 +70,7 @@ class Admission:
         self._free_before = 0
         self._measured = False
         self._alone = False
+        self._many = False  # are in flight
 
     def try_admit(self, num_in_flight: int, size: int = 1) -> Lease | None:
         """A lease for the next block, of `size` elements or so, or None if it must wait."""
@@ -79,6 +85,8 @@ class Admission:
         slots = self._arena.slots
         others = max(2 * slots.largest_bytes, self._share.budget_bytes // 8)
         others = max(0, others - slots.unused_bytes)  # which a batch will use before it asks for more
+        self._many = num_in_flight > _FEW
+        wanted += _READY_BYTES if self._many else 0
         if not self._share.has_room(wanted + self._taken_below + others, ahead=True):
             return None
         return self._share.try_acquire(wanted, ahead=True)
@@ -101,6 +109,8 @@ class Admission:
             self._largest[kind], self._measured = max(self._largest[kind], nbytes), True
             # One block must always fit, whatever others make ahead meanwhile.
             self._share.raise_floor(int(max(self._largest) * _GROWTH))
+        if lease.ahead and self._many:
+            nbytes += _READY_BYTES + objects_of_block(block)
         lease.settle(nbytes)
 
     def held_bytes(self, block: Block) -> int:

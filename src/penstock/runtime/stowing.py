@@ -2,7 +2,7 @@
 
 Nobody but the consumer can take what waits for him, and he may be the very one who needs the room: to open another run,
 say. So all but the first in turn, which lies on the floor of its stage, can be written to disk, and is read back when
-its turn has come.
+its turn has come. What goes to disk is sure to find room again: the floor of its stage is as large as each of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 
 from ..block import Block
 from ..element import nbytes_of
-from ..errors import OverBudget, PenstockError
+from ..errors import PenstockError
 from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored
@@ -95,6 +95,10 @@ class Stowage:
     def _stow(self, item: Ready) -> None:
         if item.block is None or item.offset or item.block.has_failures:
             return
+        nbytes = sum(map(nbytes_of, item.block.rows()))
+        self._share.raise_floor(nbytes)  # with what it takes up now
+        if self._share.floor_bytes < nbytes:
+            return
         stowed = _Stowed.of(item.block, self._spill)
         if stowed is not None:
             self._stowed[id(item)] = stowed
@@ -107,10 +111,8 @@ class Stowage:
         """Reads a block that is to be taken now."""
         stowed = self._stowed.pop(id(item))
         try:
+            item.lease.come_first()
             item.lease.settle(stowed.nbytes)
-        except OverBudget:
-            pass  # it was made, and there is no other way on: as good as what the caller holds
-        try:
             item.block, item.stowed = stowed.read(), False
         finally:
             stowed.close()

@@ -1,6 +1,7 @@
 """The pool: runs that share it never hold more than it together, and get back what others let go."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -240,3 +241,24 @@ def test_threads_of_two_runs_keep_the_books() -> None:
     for thread in threads:
         thread.join()
     assert pool.taken_bytes == 0
+
+
+def test_many_runs_are_asked_once_each() -> None:
+    pool = Pool(1000)
+    ledgers = [Ledger(1000, pool) for _ in range(12)]
+    asked = [0] * len(ledgers)
+
+    def count(i: int) -> Callable[[], None]:
+        def release() -> None:
+            asked[i] += 1
+
+        return release
+
+    releases = [count(i) for i in range(len(ledgers))]
+    for ledger, release in zip(ledgers, releases, strict=True):
+        ledger.on_shortage(release, of_use=True)
+    assert not ledgers[0].try_charge(ledgers[0].share("a"), 2000)
+    assert asked == [1] * len(ledgers)
+    # For who can do without, nobody gives up what is of use, in this run or another.
+    assert not ledgers[0].share("b").try_charge(2000)
+    assert asked == [1] * len(ledgers)

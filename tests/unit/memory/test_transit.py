@@ -22,7 +22,14 @@ def test_the_first_of_unknown_size_is_made_alone() -> None:
 def test_elements_of_known_size_are_made_as_many_as_are_asked_for() -> None:
     transit = Transit(Ledger(1_000_000).share("read"), 100)
     assert transit.begin(32) == 32
-    assert transit.begin(100_000) == (1_000_000 - 100_000) // 4 // 100
+    # Of more than a few the objects around them count too.
+    assert transit.begin(200) == 200
+    assert transit.begin(100_000) == (1_000_000 - 100_000) // 4 // (100 + 128)
+
+
+def test_elements_of_a_few_bytes_are_not_made_by_the_hundred_thousand() -> None:
+    transit = Transit(Ledger(1_000_000_000).share("map"), 8)
+    assert transit.begin(1_000_000) == 8192
 
 
 def test_with_no_slack_one_is_made_at_a_time_out_of_the_floor() -> None:

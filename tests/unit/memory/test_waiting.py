@@ -66,6 +66,6 @@ def test_one_thing_that_does_not_fit_is_too_large() -> None:
 
 def test_the_advice_may_know_better() -> None:
     ledger = Ledger(100)
-    ledger.advise = lambda: 12_345
+    ledger.advise = lambda share, nbytes: 12_345
     with pytest.raises(OverBudget, match="memory=12_345 or more"):
         ledger.share("a").charge(150)

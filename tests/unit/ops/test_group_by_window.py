@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.errors import BadArgument, BadType
+from penstock.errors import BadArgument, BadType, OverBudget
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors
@@ -148,9 +148,18 @@ def test_no_more_is_read_than_is_needed() -> None:
 def test_what_is_held_is_on_the_ledger() -> None:
     rows = Dataset.range(40).map(lambda n: np.full(1000, n, np.int8))
     grouped = rows.group_by_window(lambda x: x[0] % 4, lambda k, w: w.map(lambda x: x[0]), window_size=5)
-    with grouped.run(memory=20_000) as run:
+    with grouped.run(memory=25_000) as run:
         assert sum(1 for _ in run) == 40
-        assert 17_000 <= run.ledger.peak_bytes <= 20_000
+        assert 21_000 <= run.ledger.peak_bytes <= 25_000  # 240 bytes of objects for each, and 400 for each key
+
+
+def test_keys_are_on_the_ledger_also_when_their_windows_have_gone() -> None:
+    grouped = Dataset.range(2000).group_by_window(lambda x: x, lambda k, w: w, window_size_func=lambda key: 1)
+    with grouped.run(memory=1_000_000) as run:
+        assert sum(1 for _ in run) == 2000
+        assert run.ledger.peak_bytes >= 2000 * 100
+    with pytest.raises(OverBudget, match="group_by_window"):
+        list(grouped.run(memory=100_000))
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.element import Ragged
-from penstock.errors import SpillError
-from penstock.memory.arena import Arena
+from penstock.errors import OverBudget, SpillError
+from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger
 from penstock.memory.spill import SpillSpace
 from penstock.ops.draws import Draws
@@ -194,6 +194,29 @@ def test_when_nothing_can_be_written_for_others_nothing_is_lost(tmp_path: Path) 
     waiting.close()
     space.close()
     assert (ledger.charged_bytes, space.used_bytes, os.listdir(tmp_path)) == (0, 0, [])
+
+
+def is_kept(waiting: Waiting, number: int) -> bool:
+    try:
+        waiting.keep(number, [np.zeros(30_000)], [240_000])
+    except OverBudget:
+        return False
+    return True
+
+
+def test_what_is_known_of_elements_on_disk_is_on_the_ledger_or_is_refused(tmp_path: Path) -> None:
+    ledger = Ledger(1_000_000)
+    share, space = ledger.share("shuffle"), SpillSpace(str(tmp_path))
+    waiting = Waiting(share, space, Arena(Slots(ledger), share), Draws(None, 1, 100))
+    ledger.share("others").charge(1_000_000 - 20_000)
+    num_kept = 0
+    while num_kept < 100 and is_kept(waiting, num_kept):  # each larger than what is free, so written as it comes
+        num_kept += 1
+    assert 10 <= num_kept <= 30
+    assert share.charged_bytes >= 600 * num_kept
+    waiting.close()
+    space.close()
+    assert ledger.charged_bytes == 1_000_000 - 20_000
 
 
 def test_a_limit_on_the_disk_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -29,9 +29,10 @@ def read(tape: Tape, count: int, demand: int = 1) -> list[int]:
 def test_elements_are_charged_until_they_are_released() -> None:
     tape, cursor, ledger = tape_of(5)
     assert read(tape, 9) == [0, 1, 2, 3, 4]
-    assert ledger.charged_bytes == tape.charged_bytes == 400
-    tape.release(80)
-    assert ledger.charged_bytes == 320
+    each = 80 + 240  # with the objects around it
+    assert ledger.charged_bytes == tape.charged_bytes == 5 * each
+    tape.release(each)
+    assert ledger.charged_bytes == 4 * each
     tape.close()
     tape.close()
     assert ledger.charged_bytes == 0
@@ -39,10 +40,10 @@ def test_elements_are_charged_until_they_are_released() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    tape, _, ledger = tape_of(5, budget=200)
+    tape, _, ledger = tape_of(5, budget=800)
     with pytest.raises(OverBudget):
         read(tape, 5)
-    assert ledger.charged_bytes == 160
+    assert ledger.charged_bytes == 640
 
 
 def test_blocks_are_as_large_as_demanded_once_the_size_of_an_element_is_known() -> None:

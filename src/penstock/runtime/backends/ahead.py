@@ -193,7 +193,6 @@ class AheadCursor(Cursor):
                 self._ready.popleft()
                 raise item.error
             if item.stowed:
-                item.lease.come_first()
                 self._stowage.bring_back(item)
             block = item.take(n)
             if item.empty:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...block import Block
 from ...cursor import Cursor, State, UnaryCursor, expect_list, replay
 from ...element import Failed
-from ...memory.transit import Transit
+from ...memory.transit import MOST_SINGLY, Transit
 from ...plan.op import ElementFunction, call_with_room
 from ...plan.traits import Traits
 
@@ -51,6 +51,8 @@ class InlineCursor(UnaryCursor):
     def pull(self, n: int) -> Block | None:
         if self._transit is not None:
             n = self._transit.begin(n)
+        elif n > MOST_SINGLY:
+            n = MOST_SINGLY
         while True:
             if self._rest is not None:
                 return self._pull_rest(n)

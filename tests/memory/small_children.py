@@ -1,0 +1,153 @@
+"""Programs that gather many small elements in a process of their own, under a budget of 48 MB.
+
+python small_children.py "<program> <bytes>": see PROGRAMS at the end; 8 bytes are a single number. Each reads until its
+end, or until the budget has no more room, and prints one line of JSON.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+from penstock.observe.process import PeakMemory
+from tests.memory.children import MB, settled, warm_up
+
+D = ps.Dataset
+BUDGET = 48 * MB
+MOST = 1_000_000
+
+
+def generated(nbytes: int, count: int = MOST) -> Any:
+    """Elements of so many bytes, each an array of its own: numbers, for 8."""
+    if nbytes == 8:
+        return D.from_generator(lambda: map(np.int64, range(count)))
+
+    def elements() -> Iterator[np.ndarray]:
+        for i in range(count):
+            yield np.full(nbytes // 8, float(i))
+
+    return D.from_generator(elements)
+
+
+def pairs(nbytes: int, count: int = MOST) -> Any:
+    return generated(nbytes, count).map(lambda x: (x, x.sum()))
+
+
+def windowed(data: Any) -> Any:
+    return data.window(MOST)
+
+
+def grouped(data: Any) -> Any:
+    return data.group_by_window(lambda *x: 0, lambda key, window: window.batch(4), window_size=MOST)
+
+
+def grouped_by_many_keys(data: Any) -> Any:
+    numbered = data.enumerate()
+    return numbered.group_by_window(lambda i, x: i, lambda key, window: window.batch(4), window_size=2)
+
+
+def bucketed(data: Any) -> Any:
+    return data.bucket_by_sequence_length(lambda *x: 1, [10], [MOST, MOST])
+
+
+def padded(data: Any) -> Any:
+    return data.padded_batch(MOST)
+
+
+def ragged(data: Any) -> Any:
+    return data.ragged_batch(MOST)
+
+
+def batched(data: Any) -> Any:
+    return data.batch(MOST)
+
+
+def shuffled(data: Any) -> Any:
+    return data.shuffle(MOST, seed=1)
+
+
+def cached(data: Any) -> Any:
+    return data.cache()
+
+
+def distinct(data: Any) -> Any:
+    return data.unique()
+
+
+def padded_some(data: Any) -> Any:
+    return data.padded_batch(MOST // 4)
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    build.__name__: build
+    for build in (
+        windowed,
+        grouped,
+        grouped_by_many_keys,
+        bucketed,
+        padded,
+        ragged,
+        batched,
+        shuffled,
+        cached,
+        distinct,
+        padded_some,
+    )
+}
+
+
+def read(dataset: Any, memory: int) -> tuple[int, str, int]:
+    """How many elements came, what ended the run, and the most that was on the ledger."""
+    count, ended = 0, ""
+    with dataset.run(memory=memory) as run:
+        try:
+            for _ in run:
+                count += 1
+        except ps.errors.OverBudget as error:
+            ended = str(error)
+        return count, ended, run.ledger.peak_bytes
+
+
+def under_watch(name: str, source: Callable[[int, int], Any], nbytes: int) -> dict[str, Any]:
+    warm_up()
+    build = PROGRAMS[name]
+    read(build(source(8, 1000)), 100 * BUDGET)  # loads what is loaded once
+    before = settled()
+    with PeakMemory(period_s=0.002) as watch:
+        count, ended, ledger_peak = read(build(source(nbytes, MOST)), BUDGET)
+    return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": count, "ended": ended}
+
+
+def waiting(nbytes: int) -> dict[str, Any]:
+    """A consumer takes one element and stops; the thread ahead of it makes all it may of those to come."""
+    warm_up()
+    made = 0
+
+    def slowly() -> Iterator[np.int64]:
+        nonlocal made
+        for made in range(60_000):
+            time.sleep(0.00005)  # else they would be made when they are asked for
+            yield np.int64(made)
+
+    before = settled()
+    with PeakMemory(period_s=0.002) as watch, D.from_generator(slowly).prefetch(MOST).run(memory=8 * MB) as run:
+        next(run)
+        last = -1
+        while last != made:  # until it waits for its consumer
+            last = made
+            time.sleep(0.2)
+        peak = run.ledger.peak_bytes
+    return {"growth": watch.peak_bytes - before, "ledger_peak": peak, "count": made, "ended": ""}
+
+
+if __name__ == "__main__":
+    program, size = sys.argv[1].rsplit(" ", 1)
+    if program == "waiting":
+        print(json.dumps(waiting(int(size))))
+        sys.exit()
+    kind = pairs if program.endswith(" pairs") else generated
+    print(json.dumps(under_watch(program.removesuffix(" pairs"), kind, int(size))))

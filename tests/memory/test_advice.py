@@ -1,0 +1,91 @@
+"""The budget that a refusal names: enough after two tries at most, and less than twice what is needed."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+D = ps.Dataset
+DRAWN = np.random.default_rng(0).integers(0, 400, 4000)
+
+
+def rows(count: int = 400, size: int = 100) -> Any:
+    """Elements of which nothing is known but how many there are."""
+    return D.range(count).map(lambda n: np.full(size, n), stateful=True)
+
+
+def with_one_large(size: int = 50_000, count: int = 64) -> Any:
+    def elements() -> Iterator[np.ndarray]:
+        for i in range(count):
+            yield np.full(size if i == count // 2 else 500, float(i))
+
+    return D.from_generator(elements)
+
+
+def grouped(data: Any, num_keys: int, window_size: int) -> Any:
+    return data.group_by_window(lambda x: x.flat[0] % num_keys, lambda key, window: window.batch(4), window_size)
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "a key for each": lambda: grouped(rows(), 10_000, 2),
+    "a key for each of an unknown number": lambda: grouped(rows().filter(lambda x: True), 10_000, 2),
+    "some keys": lambda: grouped(rows(1000), 30, 20),
+    "few keys": lambda: grouped(rows(1000), 3, 200),
+    "numbers": lambda: grouped(D.range(300).map(lambda n: n * 2, stateful=True), 5000, 7),
+    "buckets": lambda: rows(300).bucket_by_sequence_length(lambda x: x[0] % 40, [10, 20, 30], [16, 16, 16, 16]),
+    "buckets, one large": lambda: with_one_large().bucket_by_sequence_length(len, [100], [8, 8]),
+    "padded": lambda: rows().padded_batch(32),
+    "padded, one large": lambda: with_one_large().padded_batch(16),
+    "padded after a function, one large": lambda: with_one_large().map(lambda x: x + 1).padded_batch(16),
+    "ragged, one large": lambda: with_one_large().ragged_batch(16),
+    "window": lambda: rows().window(100),
+    "all distinct": lambda: rows().unique(),
+    "few distinct": lambda: D.from_tensor_slices(DRAWN).map(lambda n: n * 2, stateful=True).unique(),
+    "one large": lambda: with_one_large().map(lambda x: x + 1),
+}
+
+
+def refusal(dataset: Any, memory: int) -> int | None:
+    """The budget that the error names; None where there is none."""
+    with dataset.run(memory=memory, epoch=0) as run:
+        try:
+            for _ in run:
+                pass
+        except ps.errors.OverBudget as error:
+            return int(str(error).split("use memory=")[1].split(" ")[0])
+    return None
+
+
+def smallest_that_works(dataset: Any) -> int:
+    low, high = 1000, 64_000_000
+    while high > 1.05 * low:
+        middle = int((low * high) ** 0.5)
+        if refusal_or_plan(dataset, middle) is None:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def refusal_or_plan(dataset: Any, memory: int) -> int | None:
+    try:
+        return refusal(dataset, memory)
+    except ps.errors.BudgetTooSmall as error:
+        return int(str(error).split("use memory=")[1].split(" ")[0])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_number_that_is_named_works_at_the_second_try(name: str) -> None:
+    dataset = PROGRAMS[name]()
+    needed = smallest_that_works(dataset)
+    for part in (0.9, 0.5, 0.4):
+        memory = int(needed * part)
+        named = []
+        while (enough := refusal_or_plan(dataset, memory)) is not None and len(named) < 9:
+            named.append(enough)
+            memory = enough
+        assert len(named) <= 2, (needed, int(needed * part), named)
+        assert max(named, default=0) < 2 * needed, (needed, int(needed * part), named)
