@@ -24,11 +24,13 @@ __all__ = [
     "RandomFile",
     "check_compression",
     "expand_paths",
+    "file_system_of",
     "is_local",
     "local_path",
     "open_arrow",
     "open_random",
     "open_stream",
+    "path_given",
     "readable",
     "shown_paths",
     "stored_compression",
@@ -51,6 +53,13 @@ def expand_paths(spec: Any, argument: str = "filenames") -> list[str]:
     for name in _names(spec, argument):
         names += _matches(name, argument) if _WILD.search(name) else [name]
     return names
+
+
+def path_given(spec: Any, argument: str) -> str:
+    """One path or URI, as text."""
+    if not isinstance(spec, (str, bytes, os.PathLike)):
+        raise BadType(f"{argument}: expected a path, got {type(spec).__name__} {spec!r:.60}")
+    return os.fsdecode(spec)
 
 
 def _names(spec: Any, argument: str) -> list[str]:
@@ -81,7 +90,7 @@ def _remote_matches(pattern: str) -> list[str]:
     wild = _WILD.search(pattern)
     assert wild is not None
     folder = pattern[: pattern.rfind("/", 0, wild.start())]
-    system, base = _file_system(folder)
+    system, base = file_system_of(folder)
     with readable(pattern):
         found = system.get_file_info(
             fs.FileSelector(base, recursive="/" in pattern[wild.start() :], allow_not_found=True)
@@ -112,7 +121,7 @@ def local_path(path: str) -> str:
     return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
 
-def _file_system(uri: str) -> tuple[Any, str]:
+def file_system_of(uri: str) -> tuple[Any, str]:
     """The pyarrow file system that a URI names, and the path in it."""
     parts = urlsplit(uri)
     key = parts.scheme, parts.netloc, parts.query
@@ -186,7 +195,7 @@ def open_stream(path: str, compression: str | None = None, offset: int = 0) -> S
     """A file to be read from a byte on; `compression` is "GZIP", "ZLIB" or None, and then the offset is 0."""
     with readable(path):
         if _is_remote(path):
-            system, name = _file_system(path)
+            system, name = file_system_of(path)
             stream: Any = system.open_input_file(name) if offset else system.open_input_stream(name, compression=None)
         else:
             stream = open(local_path(path), "rb", buffering=0)  # noqa: SIM115  the cursor closes it
@@ -218,7 +227,7 @@ def open_random(path: str) -> RandomFile:
     with readable(path):
         if not _is_remote(path):
             return _LocalFile(path)
-        system, name = _file_system(path)
+        system, name = file_system_of(path)
         return _RemoteFile(path, system.open_input_file(name))
 
 
@@ -228,7 +237,7 @@ def open_arrow(path: str) -> Any:
 
     with readable(path):
         if _is_remote(path):
-            system, name = _file_system(path)
+            system, name = file_system_of(path)
             return system.open_input_file(name)
         local = local_path(path)
         if os.path.isdir(local):

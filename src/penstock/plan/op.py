@@ -264,6 +264,11 @@ class Op:
         return False
 
     @property
+    def class_names(self) -> Sequence[str] | None:
+        """The names of a source's classes, in the order of their labels; None where it has no labels."""
+        return None
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of elements that it carries in itself, and that are no arrays of the user's."""
         return 0
