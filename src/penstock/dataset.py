@@ -54,7 +54,7 @@ def method(place: str) -> Any:
     def make(op: type[Op]) -> Any:
         def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
             try:
-                node = Node(op(*args, **kwargs), (self.node,), caller_origin(2))
+                node = op(*args, **kwargs).placed_on(self.node, caller_origin(2))
                 return Dataset(node, self._options, Epochs((self._epochs,)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None

@@ -26,13 +26,13 @@ from .arrow_batches import StreamedBatches, open_ipc
 from .arrow_pieces import Piece, PiecesReader, RowsInOrder
 from .columns import ColumnReader
 from .paths import expand_paths, is_local, shown_paths
-from .reading import FilesCursor, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FromArrow"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromArrow(Op):
+class FromArrow(StreamsFiles, Op):
     """The rows of an Arrow table, or of Arrow IPC files, as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a

@@ -21,7 +21,7 @@ from .csv_fields import CsvField
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, open_stream, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles
 
 __all__ = ["CsvRecords"]
 
@@ -29,7 +29,7 @@ _END = re.compile(rb"[\r\n]")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class CsvRecords(Op):
+class CsvRecords(StreamsFiles, Op):
     """The records of CSV files as tuples of fields.
 
     A record ends with LF, CR LF or CR. A record that does not fit is an error in its place, and the next one follows.

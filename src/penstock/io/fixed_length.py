@@ -21,7 +21,7 @@ from ..spec import UNKNOWN, Spec, TensorSpec
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import RandomFile, check_compression, expand_paths, open_random, open_stream, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles
 
 __all__ = ["FixedLengthRecords"]
 
@@ -32,7 +32,7 @@ _MOST_OPEN = 64
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FixedLengthRecords(Op):
+class FixedLengthRecords(StreamsFiles, Op):
     """Records of one length, as byte strings.
 
     Files that are not compressed are read at any place: a `shuffle` on top shuffles indices. A missing file is an error

@@ -108,6 +108,9 @@ class FromImageFolder(Op):
     def traits(self) -> Traits:
         return SOURCE
 
+    def file_shard(self, num_shards: int, index: int) -> None:
+        return None  # an element is a file
+
     def reader(self, context: Context) -> Reader:
         return _NameReader(self._names, self._labels)
 

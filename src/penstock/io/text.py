@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 from ..block import Block
 from ..cursor import Cursor, State
 from ..element import leaf_bytes, string
+from ..errors import FormatError
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, open_stream, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles
 
 __all__ = ["TextLines"]
 
@@ -24,7 +25,7 @@ _LINE_BYTES = 80
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TextLines(Op):
+class TextLines(StreamsFiles, Op):
     r"""The lines of text files, as byte strings without their ends.
 
     A line ends with LF or CR LF; the last one of a file may do without. One file comes after the other. A missing file,
@@ -139,10 +140,14 @@ class _Lines:
 
     def skip(self, n: int) -> int:
         window, skipped = self._window, 0
-        while skipped < n and self._reach_line():
-            end = window.data.find(b"\n", window.start, window.stop)
-            window.drop((window.stop if end < 0 else end + 1) - window.start)
-            skipped += 1
+        try:
+            while skipped < n and self._reach_line():
+                end = window.data.find(b"\n", window.start, window.stop)
+                window.drop((window.stop if end < 0 else end + 1) - window.start)
+                skipped += 1
+        except FormatError:
+            if not skipped:
+                raise
         self._number += skipped
         return skipped
 

@@ -21,7 +21,7 @@ from ..spec import Spec, TensorSpec
 from .file_window import of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, is_local, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles
 from .record_index import RecordIndex
 from .record_reader import RecordReader
 from .record_window import StreamedRecords, Windows
@@ -33,7 +33,7 @@ _INDEXED = Traits(runtime="source")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TFRecords(Op):
+class TFRecords(StreamsFiles, Op):
     """The records of TFRecord files, as byte strings.
 
     Args:

@@ -84,6 +84,11 @@ def test_a_shuffle_is_on_indices_and_pixels_come_last(root: Path) -> None:
     assert not plan.input.input.inputs
 
 
+def test_workers_share_files(root: Path) -> None:
+    ds = ps.Dataset.from_image_folder(root, decode=False)
+    assert list(ds.shard(2, 1, by="file")) == list(ds.shard(2, 1))
+
+
 def test_what_counts_as_an_image(tmp_path: Path) -> None:
     files = ["a/x.JPG", "a/y.jpeg", "a/z.txt", "a/.hidden.png", "a/deep/er/w.bmp", "a/.git/v.png", ".b/u.png", "t.png"]
     root = fill(tmp_path, {name: name.encode() for name in files})
