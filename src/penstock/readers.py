@@ -102,8 +102,9 @@ class TFRecordDataset(_FilesDataset):
     place, and the next file follows.
 
     Files of this machine that are not compressed are read at any place: `shuffle` and `shard` work on indices, for
-    which the first run goes through the files once, from length to length. How many records there are is `UNKNOWN` all
-    the same, as in tf.data: use `assert_cardinality` to say it.
+    which the first run goes through the files once, from length to length. With `index="saved"` the first program does,
+    and later ones read what it found, unless size or time of a file have changed. How many records there are is
+    `UNKNOWN` all the same, as in tf.data: use `assert_cardinality` to say it.
 
     A `map` whose function does nothing but call `ps.io.parse_single_example`, and pick from what it returns, is
     recognised: records are parsed a block at a time. To find out, the function is called with a stand-in for a record
@@ -114,8 +115,10 @@ class TFRecordDataset(_FilesDataset):
         compression_type: "GZIP", "ZLIB", or None.
         buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
         num_parallel_reads: Files that are read in turn, a record of each, and ahead by a thread each. None: one file
-            after the other.
+            after the other, which alone has an index.
         name: Accepted for tf.data's sake.
+        index: Where it is kept: "memory"; "saved" beside each file too, as `.NAME.penstock-index`, if its folder can be
+            written; None: in memory, and remote files have none, but are read as they come.
 
     Memory: the buffer, which grows for a longer record, and the records asked for; under `shuffle` and `shard` an index
         of 8 bytes a record.
@@ -140,8 +143,13 @@ class TFRecordDataset(_FilesDataset):
         buffer_size: int | None = None,
         num_parallel_reads: int | None = None,
         name: str | None = None,
+        *,
+        index: str | None = None,
     ) -> None:
-        self._build(filenames, num_parallel_reads, lambda files: TFRecords(files, compression_type, buffer_size))
+        def make(files: Any) -> Op:
+            return TFRecords(files, compression_type, buffer_size, index=index)
+
+        self._build(filenames, num_parallel_reads, make)
 
 
 class TextLineDataset(_FilesDataset):

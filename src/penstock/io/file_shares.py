@@ -11,7 +11,6 @@ All workers come to the same result, because it follows from the sizes of the fi
 from __future__ import annotations
 
 import itertools
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -23,7 +22,7 @@ from ..cursor import State
 from ..element import detach
 from ..errors import FormatError
 from ..plan.op import Room
-from .paths import file_system_of, is_local, local_path
+from .paths import stamp_of
 
 __all__ = ["FilePart", "PartOfFile", "owners_by_weight", "share_of"]
 
@@ -84,19 +83,7 @@ def owners_by_weight(weights: Sequence[int]) -> tuple[int, ...]:
 
 
 def _sizes(paths: Sequence[str]) -> list[int]:
-    return [_local_size(path) if is_local(path) else _remote_size(path) for path in paths]
-
-
-def _local_size(path: str) -> int:
-    try:
-        return os.stat(local_path(path)).st_size
-    except OSError:
-        return 0
-
-
-def _remote_size(path: str) -> int:
-    system, name = file_system_of(path)
-    return int(system.get_file_info(name).size or 0)
+    return [stamp_of(path)[0] for path in paths]
 
 
 class _OpenFile(Protocol):

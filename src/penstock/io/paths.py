@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from .files import as_regex, matches
 from .inflate import InflatedStream, Stream
 
 __all__ = [
+    "INDEX_ENDING",
     "RandomFile",
     "check_compression",
     "expand_paths",
@@ -33,8 +35,12 @@ __all__ = [
     "path_given",
     "readable",
     "shown_paths",
+    "stamp_of",
     "stored_compression",
 ]
+
+#: How the names of indices end that are saved beside files; no pattern means them.
+INDEX_ENDING = ".penstock-index"
 
 _COMPRESSIONS = (None, "", "GZIP", "ZLIB")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -78,6 +84,7 @@ def _matches(pattern: str, argument: str) -> list[str]:
         found = [local] if os.path.exists(local) else sorted(matches(local))
     else:
         found = _remote_matches(pattern)
+    found = [name for name in found if not name.endswith(INDEX_ENDING)]
     if not found:
         raise BadArgument(f"{argument}: no file matches {pattern!r}")
     return found
@@ -245,6 +252,22 @@ def open_arrow(path: str) -> Any:
         return pa.OSFile(local, "r")
 
 
+def stamp_of(path: str) -> tuple[int, int]:
+    """Size of a file, and when it was changed last, in ns; (-1, -1) where there is none."""
+    if is_local(path):
+        try:
+            found = os.stat(local_path(path))
+        except OSError:
+            return -1, -1
+        return found.st_size, found.st_mtime_ns
+    system, name = file_system_of(path)
+    try:
+        info = system.get_file_info(name)
+    except OSError:
+        return -1, -1
+    return (-1, -1) if info.size is None else (int(info.size), int(info.mtime_ns or 0))
+
+
 def is_local(path: str) -> bool:
     """Whether a look at a file costs little."""
     return not _is_remote(path)
@@ -283,6 +306,7 @@ class _RemoteFile:
     def __init__(self, path: str, file: Any) -> None:
         self._path = path
         self._file = file
+        self._lock = threading.Lock()
         self.size = int(file.size())
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
@@ -290,9 +314,9 @@ class _RemoteFile:
             return bytes(self._file.read_at(nbytes, offset))
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        data = self.read_at(offset, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        with self._lock, readable(self._path):  # into its place, without a copy on the way
+            self._file.seek(offset)
+            return int(self._file.readinto(buffer))
 
     def close(self) -> None:
         self._file.close()

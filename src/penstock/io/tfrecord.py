@@ -1,8 +1,8 @@
 """TFRecord files as a source: what `ps.TFRecordDataset` is made of.
 
 In their own order files are streamed, a window at a time. Where something reaches for records far apart (`shuffle`,
-`shard`), files of this machine that are not compressed are gone through once for an index, and order is arithmetic on
-numbers from then on.
+`shard`), files that are not compressed are gone through once for an index, and order is arithmetic on numbers from then
+on.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from ..cursor import Cursor, State
 from ..element import string
+from ..errors import BadArgument
 from ..memory.ledger import format_bytes
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Reader, argument
@@ -40,6 +41,7 @@ class TFRecords(StreamsFiles, Op):
         filenames: A path, a pattern, a URI, or a list of them.
         compression_type: "GZIP", "ZLIB", or None.
         buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        index: Where it is kept: "memory", "saved" beside each file too, or None: in memory, and none of remote files.
 
     Memory: the buffer, which grows for a longer record, and the records asked for; under `shuffle` and `shard` an index
         of 8 bytes a record.
@@ -47,11 +49,12 @@ class TFRecords(StreamsFiles, Op):
         one integer.
     """
 
-    tuning: ClassVar[tuple[str, ...]] = ("buffer_size",)
+    tuning: ClassVar[tuple[str, ...]] = ("buffer_size", "index")
 
     filenames: Any
     compression_type: str | None = None
     buffer_size: int | None = None
+    index: str | None = dataclasses.field(default=None, kw_only=True)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _index: RecordIndex | None = dataclasses.field(init=False, repr=False)
 
@@ -62,8 +65,10 @@ class TFRecords(StreamsFiles, Op):
             object.__setattr__(self, "buffer_size", argument("buffer_size", self.buffer_size, at_least=0))
         paths = tuple(expand_paths(self.filenames))
         object.__setattr__(self, "_paths", paths)
-        has_index = compression is None and all(map(is_local, paths))
-        object.__setattr__(self, "_index", RecordIndex(paths) if has_index else None)
+        if self.index not in (None, "memory", "saved"):
+            raise BadArgument(f"index: expected None, 'memory' or 'saved', got {self.index!r}")
+        has_index = compression is None and (self.index is not None or all(map(is_local, paths)))
+        object.__setattr__(self, "_index", RecordIndex(paths, self.index == "saved") if has_index else None)
 
     @property
     def name(self) -> str:
