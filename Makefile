@@ -60,7 +60,7 @@ test: $(STAMPS)/test
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
 
 # Needs neither Python nor .venv: the kernels know nothing of it.
-SANITIZED := $(addprefix native/,crc32c.cpp example_encode.cpp example_lists.cpp example_parse.cpp sequence_example.cpp tfrecord.cpp)
+SANITIZED := $(addprefix native/,crc32c.cpp example_encode.cpp example_lists.cpp example_parse.cpp pieces.cpp sequence_example.cpp tfrecord.cpp)
 SANITIZE := -std=c++17 -O1 -g -Wall -Wextra -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 sanitize: build/sanitize
