@@ -16,7 +16,7 @@ from ..spec import Spec, TensorSpec
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, open_stream, shown_paths
-from .reading import FilesCursor, StreamsFiles
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["TextLines"]
 
@@ -35,6 +35,7 @@ class TextLines(StreamsFiles, Op):
         filenames: A path, a pattern, a URI, or a list of them.
         compression_type: "GZIP", "ZLIB", or None.
         buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: the buffer, which grows for a longer line, and the lines asked for.
     State: the number of the file and an offset in it; of a compressed one, which is read again up to there, the number
@@ -46,9 +47,11 @@ class TextLines(StreamsFiles, Op):
     filenames: Any
     compression_type: str | None = None
     buffer_size: int | None = None
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_on_error(self.on_error)
         compression = check_compression("compression_type", self.compression_type)
         object.__setattr__(self, "compression_type", compression)
         if self.buffer_size is not None:
@@ -69,7 +72,7 @@ class TextLines(StreamsFiles, Op):
         def open_lines(path: str, position: State) -> _Lines:
             return _Lines(path, context, self.compression_type, self.buffer_size, position or 0)
 
-        return FilesCursor(context, self._paths, open_lines)
+        return FilesCursor(context, self._paths, open_lines, self.on_error)
 
     def describe(self) -> str:
         compression = "" if self.compression_type is None else f", {self.compression_type}"
