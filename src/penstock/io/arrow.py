@@ -102,6 +102,9 @@ class FromArrow(StreamsFiles, Op):
         # Rows that are refused would be told from others only when they are read, and `take` counts the others.
         return CURSOR if self._pieces is None or self._refuses_some else SOURCE
 
+    def file_shard(self, num_shards: int, index: int) -> Op | None:
+        return None if self._pieces is not None else super().file_shard(num_shards, index)
+
     @property
     def num_elements(self) -> int:
         return self._num_rows

@@ -96,9 +96,9 @@ class RecordIndex:
             return [self._files[path] for path in self._paths]
 
     def _found(self, path: str, context: Context, progress: Progress) -> FileIndex:
-        if not self._is_saved:
-            return _indexed(path, context, progress)
         stamp = stamp_of(path)
+        if not self._is_saved or stamp[1] <= 0:  # without a time nobody could tell that the file has changed
+            return _indexed(path, context, progress)
         lease = context.share.acquire(0)
         try:
             starts = read_index(path, stamp, lease)

@@ -92,12 +92,13 @@ def save_index(path: str, stamp: tuple[int, int], starts: np.ndarray) -> None:
             _save_local(local_path(index_path(path)), header, stored)
         else:
             _save_remote(index_path(path), header, stored)
-    except OSError as error:
-        _log.warning("%s: its index cannot be saved: %s", path, error.strerror or error)
+    except (OSError, ValueError, NotImplementedError) as error:  # the last two are a remote file system's
+        _log.warning("%s: its index cannot be saved: %s", path, getattr(error, "strerror", None) or error)
 
 
 def _temporary(path: str) -> str:
-    return f"{path}.{os.getpid()}.part"
+    """A name of one's own: programs on several machines may save the same index at a time."""
+    return f"{path}.{os.urandom(6).hex()}.part"
 
 
 def _save_local(path: str, header: bytes, starts: np.ndarray) -> None:

@@ -217,6 +217,17 @@ def test_what_is_read_at_any_place_is_sharded_by_element(tmp_path: Path) -> None
     assert list(table.shard(3, 1, by="file")) == list(table.shard(3, 1))
 
 
+def test_tables_with_nulls_are_sharded_by_element(tmp_path: Path) -> None:
+    """What lies in memory, or is mapped, is no stream of files even where some rows are refused."""
+    table = pa.table({"x": [1, None, 3, 4, 5, 6]})
+    path = str(tmp_path / "a.arrow")
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    for source in (table, path):
+        ds = ps.Dataset.from_arrow(source, on_error="skip")
+        assert [list(ds.shard(2, i, by="file")) for i in range(2)] == [list(ds.shard(2, i)) for i in range(2)]
+
+
 def test_mistakes(tmp_path: Path) -> None:
     ds = ps.TextLineDataset(str(tmp_path / "a"))
     with pytest.raises(ps.errors.BadArgument, match=r"shard at .*: by: expected 'element' or 'file', got 'size'"):

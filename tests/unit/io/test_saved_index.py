@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 
@@ -210,6 +211,26 @@ def test_remote_files_have_an_index_if_asked_for(bucket: Path, walks: Walks) -> 
     assert "arithmetic on indices" in str(ds.explain())
     assert list(ds.run(memory="12MB")) == expected
     check_op(ds.skip(190))
+
+
+def test_a_store_that_cannot_be_written_is_told(
+    bucket: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(bucket / "a", RECORDS)
+
+    class ReadOnly:
+        """What pyarrow's own file systems do that have no writing."""
+
+        def __init__(self, system: Any) -> None:
+            self.open_input_file, self.get_file_info = system.open_input_file, system.get_file_info
+
+        def open_output_stream(self, path: str) -> None:
+            raise pa.ArrowNotImplementedError("no writing here")
+
+    monkeypatch.setitem(paths._FILE_SYSTEMS, ("s3", "bucket", ""), ReadOnly(paths._FILE_SYSTEMS["s3", "bucket", ""]))
+    with caplog.at_level(logging.WARNING, "penstock"):
+        assert shuffled("s3://bucket/a", index="saved") == shuffled(bucket / "a")
+    assert "s3://bucket/a: its index cannot be saved: no writing here" in caplog.text
 
 
 def test_remote_files_that_are_missing_or_cut(bucket: Path) -> None:
