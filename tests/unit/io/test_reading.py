@@ -57,7 +57,7 @@ def test_files_are_whole_where_that_is_fair(
     assert [" ".join(map(shown, share)) for share in found] == expected
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 10**12), max_size=30), st.integers(1, 40))
 def test_every_element_is_somebodys_and_work_is_equal(sizes: list[int], num_shards: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -179,7 +179,7 @@ def test_shards_are_everything_once(tmp_path: Path, name: str) -> None:
         found = [[int(x) for x in whole.shard(num_shards, i, by="file")] for i in range(num_shards)]
         assert sorted(x for part in found for x in part) == list(range(sum(SIZES)))
         assert all(part == sorted(part) for part in found)
-    check_op(whole.shard(3, 1, by="file"))
+    check_op(whole.shard(3, 1, by="file"), most=24)
     assert list(whole.shard(3, 1, by="file").skip(30)) == list(whole.shard(3, 1, by="file"))[30:]
 
 
@@ -263,7 +263,7 @@ def test_each_error_is_told_by_one_shard(tmp_path: Path, num_shards: int) -> Non
     assert expected["error"] == 3
     found = [read(ds.shard(num_shards, i, by="file")) for i in range(num_shards)]
     assert sum((Counter(part) for part in found), Counter()) == expected
-    check_op(ds.shard(num_shards, 1, by="file"), most=30)
+    check_op(ds.shard(num_shards, 1, by="file"), most=10)
 
 
 def test_rows_that_do_not_fit_are_skipped_and_counted_once(tmp_path: Path) -> None:
