@@ -3,6 +3,7 @@
 #   make demo     build the core package and show it at work
 #   make test     linters, type checker, layer check, all tests
 #   make lint     the checks of `make test` without the tests
+#   make large    read files of 1 GB, of every format, under a budget of 32 MB
 #   make sanitize run the kernels that read files under the address and undefined-behaviour sanitizers
 #   make bench    penstock next to its peers
 #   make format   let ruff rewrite the sources
@@ -28,7 +29,7 @@ INSTALL_EDITABLE := $(INSTALL) --no-build-isolation --editable
 PRECOMPILE := $(BIN)/python -m compileall -q src/penstock
 NATIVE := $(wildcard native/*.cpp native/*.h) CMakeLists.txt pyproject.toml
 
-.PHONY: help env demo test lint sanitize bench format clean
+.PHONY: help env demo test lint large sanitize bench format clean
 .DELETE_ON_ERROR:
 # All targets share one environment, and pip must not run twice in it at the same time.
 .NOTPARALLEL:
@@ -59,8 +60,11 @@ test: $(STAMPS)/test
 	@echo "[check] pytest"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
 
+large: $(STAMPS)/test
+	@PENSTOCK_LARGE_FILES=1 $(BIN)/python -m pytest -q -s tests/memory/test_real_files.py
+
 # Needs neither Python nor .venv: the kernels know nothing of it.
-SANITIZED := $(addprefix native/,crc32c.cpp example_encode.cpp example_lists.cpp example_parse.cpp sequence_example.cpp tfrecord.cpp)
+SANITIZED := $(addprefix native/,crc32c.cpp example_encode.cpp example_lists.cpp example_parse.cpp pieces.cpp sequence_example.cpp tfrecord.cpp)
 SANITIZE := -std=c++17 -O1 -g -Wall -Wextra -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 sanitize: build/sanitize

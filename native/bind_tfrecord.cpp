@@ -2,16 +2,12 @@
 
 #include <nanobind/stl/tuple.h>
 
-#include <cerrno>
 #include <tuple>
 
 #include "binding.h"
 #include "crc32c.h"
+#include "pieces.h"
 #include "tfrecord.h"
-
-#if !defined(_WIN32)
-#include <unistd.h>
-#endif
 
 using namespace nb::literals;
 
@@ -58,21 +54,18 @@ void RecordBytes::take_slices(nb::handle buffer, nb::handle offsets, nb::handle 
   }
   if (PyObject_GetBuffer(buffer.ptr(), &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
   has_buffer_ = true;
-  const auto end = static_cast<std::uint64_t>(buffer_.len);
-  spans_.reserve(offsets_.size());
-  for (std::size_t i = 0; i < offsets_.size(); ++i) {
-    const auto offset = static_cast<std::uint64_t>(offsets_.data()[i]);
-    const auto length = static_cast<std::uint64_t>(lengths_.data()[i]);
-    if (offset > end || length > end - offset) {
-      PyBuffer_Release(&buffer_);
-      has_buffer_ = false;
-      throw nb::index_error(("record " + std::to_string(i) + " is at " + std::to_string(offsets_.data()[i]) + ", " +
-                             std::to_string(lengths_.data()[i]) + " bytes long, in a buffer of " + std::to_string(end))
-                                .c_str());
-    }
-    spans_.push_back({static_cast<const std::uint8_t*>(buffer_.buf) + offset, static_cast<std::size_t>(length)});
-    num_bytes_ += static_cast<std::size_t>(length);
+  const auto end = static_cast<std::size_t>(buffer_.len);
+  spans_.resize(offsets_.size());
+  const Span whole{static_cast<const std::uint8_t*>(buffer_.buf), end};
+  const std::size_t i = cut_parts(whole, offsets_.data(), lengths_.data(), offsets_.size(), spans_.data());
+  if (i < offsets_.size()) {
+    PyBuffer_Release(&buffer_);
+    has_buffer_ = false;
+    throw nb::index_error(("record " + std::to_string(i) + " is at " + std::to_string(offsets_.data()[i]) + ", " +
+                           std::to_string(lengths_.data()[i]) + " bytes long, in a buffer of " + std::to_string(end))
+                              .c_str());
   }
+  for (const Span& record : spans_) num_bytes_ += record.size;
 }
 
 namespace {
@@ -190,42 +183,17 @@ nb::list cut(nb::handle records) {
 }
 
 #if !defined(_WIN32)
-// Reads `length` bytes at `offset`, or fewer at the end of the file; -1 and errno for an error.
-std::int64_t read_whole(int file, std::uint8_t* out, std::int64_t length, std::int64_t offset) {
-  std::int64_t done = 0;
-  while (done < length) {
-    const auto got = ::pread(file, out + done, static_cast<std::size_t>(length - done), static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return -1;
-    if (got == 0) break;
-    done += got;
-  }
-  return done;
-}
-
-std::tuple<std::size_t, std::int64_t> read_pieces(int file, Indices offsets, Indices lengths, nb::handle out) {
+std::tuple<std::size_t, std::int64_t> read(int file, Indices offsets, Indices lengths, nb::handle out) {
   const Bytes out_(out, PyBUF_WRITABLE);
   require_aligned("offsets", offsets);
   require_aligned("lengths", lengths);
   if (offsets.size() != lengths.size()) throw std::invalid_argument("offsets and lengths must be of one length");
-  std::size_t total = 0;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const std::int64_t length = lengths.data()[i];
-    if (length < 0 || offsets.data()[i] < 0 || static_cast<std::uint64_t>(length) > out_.size() - total) {
-      throw std::invalid_argument("the pieces do not fit in out");
-    }
-    total += static_cast<std::size_t>(length);
+  if (!pieces_fit(offsets.data(), lengths.data(), offsets.size(), out_.size())) {
+    throw std::invalid_argument("the pieces do not fit in out");
   }
   const nb::gil_scoped_release no_gil;
-  std::uint8_t* at = out_.data();
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const std::int64_t length = lengths.data()[i];
-    const std::int64_t got = read_whole(file, at, length, offsets.data()[i]);
-    if (got < 0) return {i, -static_cast<std::int64_t>(errno)};
-    if (got < length) return {i, got};
-    at += length;
-  }
-  return {offsets.size(), 0};
+  const PiecesRead done = read_pieces(file, offsets.data(), lengths.data(), offsets.size(), out_.data());
+  return {done.num_whole, done.got};
 }
 #endif
 
@@ -245,7 +213,7 @@ void bind_tfrecord(nb::module_& m) {
                 "tuple[int, int, int, int]"));
   m.def("cut_records", &cut, "records"_a, nb::sig("def cut_records(records: Records) -> list[bytes]"));
 #if !defined(_WIN32)
-  m.def("read_pieces", &read_pieces, "file"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(), "out"_a,
+  m.def("read_pieces", &read, "file"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(), "out"_a,
         nb::sig("def read_pieces(file: int, offsets: NDArray[int64], lengths: NDArray[int64], out: Buffer) -> "
                 "tuple[int, int]"));
 #endif

@@ -53,6 +53,7 @@ OPERATORS = operators()
 # What the optimizer, other operators and classes such as `TextLineDataset` make; users do not write them.
 INTERNAL = {
     "CsvRecords",
+    "FileShard",
     "FixedLengthRecords",
     "FromRows",
     "FromStack",

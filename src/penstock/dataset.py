@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from .errors import BadType, BudgetTooSmall, OverBudget, PenstockError
 from .observe.explain import Explanation, explain
-from .options import Options
+from .options import AUTOTUNE, Options
 from .plan.footprint import Measured
 from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op, argument
@@ -54,7 +54,7 @@ def method(place: str) -> Any:
     def make(op: type[Op]) -> Any:
         def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
             try:
-                node = Node(op(*args, **kwargs), (self.node,), caller_origin(2))
+                node = op(*args, **kwargs).placed_on(self.node, caller_origin(2))
                 return Dataset(node, self._options, Epochs((self._epochs,)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
@@ -270,6 +270,58 @@ class Dataset:
         except PenstockError as error:
             raise located(error, "list_files", origin) from None
         return files.shuffle(seed=seed) if shuffle or shuffle is None else files
+
+    @staticmethod
+    def from_image_folder(
+        root: Any,
+        image_size: Any = None,
+        *,
+        class_names: Any = None,
+        channels: int = 3,
+        interpolation: str = "bilinear",
+        decode: bool = True,
+        extensions: Any = None,
+        follow_links: bool = False,
+        num_parallel_calls: int | None = AUTOTUNE,
+        on_error: str = "raise",
+        name: str | None = None,
+    ) -> Dataset:
+        """Images and labels from a folder with a folder for each class; `class_names` of the dataset has their names.
+
+        Args:
+            root: The folder, as a path or a URI. Images may lie in folders within those of the classes.
+            image_size: (height, width) to resize to, which gives float32. None: uint8, each of its own size.
+            class_names: The classes to read, in the order of their labels. None: all, sorted by name.
+            channels: 3 for RGB, 1 for grey, 4 for RGBA, 0 for those of the file.
+            interpolation: "bilinear", "nearest" (which keeps uint8) or "area".
+            decode: False gives the bytes of the files instead of images.
+            extensions: How the names of images end. None: `.bmp`, `.gif`, `.jpeg`, `.jpg`, `.png`, in any case.
+            follow_links: Whether folders within those of the classes may be links.
+            num_parallel_calls: Threads that load images.
+            on_error: "skip" leaves out what cannot be read or decoded; `run.stats()` says how much, by file.
+
+        Memory: the names of the files, and the images on their way.
+        State: one integer.
+        """
+        from .io.image_folder import IMAGE_EXTENSIONS, FromImageFolder
+        from .runtime.image_folder import image_folder_plan
+
+        origin = caller_origin()
+        try:
+            source = FromImageFolder(root, class_names, extensions or IMAGE_EXTENSIONS, follow_links)
+            loading = (image_size, channels, interpolation, decode, num_parallel_calls, on_error)
+            return Dataset(image_folder_plan(source, *loading, origin))
+        except PenstockError as error:
+            raise located(error, "from_image_folder", origin) from None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of their labels, where elements come from folders of classes."""
+        found = {tuple(names) for node in self.node.walk() if (names := node.op.class_names) is not None}
+        if len(found) != 1:
+            why = "several sources with other classes each" if found else "no source with classes"
+            raise AttributeError(f"this dataset has no class names: {why}", name="class_names", obj=self)
+        return found.pop()
 
     @staticmethod
     def load(

@@ -109,6 +109,9 @@ class CacheMismatch(PenstockError, ValueError):
 class FormatError(PenstockError, ValueError):
     """Bytes are not what their format promises."""
 
+    #: The file, where a function of one file raises it: `stats()` counts by it.
+    file: str | None = None
+
 
 class RecordError(FormatError):
     """One record is not what was asked for. The others of its block may be."""

@@ -102,8 +102,9 @@ class TFRecordDataset(_FilesDataset):
     place, and the next file follows.
 
     Files of this machine that are not compressed are read at any place: `shuffle` and `shard` work on indices, for
-    which the first run goes through the files once, from length to length. How many records there are is `UNKNOWN` all
-    the same, as in tf.data: use `assert_cardinality` to say it.
+    which the first run goes through the files once, from length to length. With `index="saved"` the first program does,
+    and later ones read what it found, unless size or time of a file have changed. How many records there are is
+    `UNKNOWN` all the same, as in tf.data: use `assert_cardinality` to say it.
 
     A `map` whose function does nothing but call `ps.io.parse_single_example`, and pick from what it returns, is
     recognised: records are parsed a block at a time. To find out, the function is called with a stand-in for a record
@@ -114,8 +115,12 @@ class TFRecordDataset(_FilesDataset):
         compression_type: "GZIP", "ZLIB", or None.
         buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
         num_parallel_reads: Files that are read in turn, a record of each, and ahead by a thread each. None: one file
-            after the other.
+            after the other, which alone has an index.
         name: Accepted for tf.data's sake.
+        index: Where it is kept: "memory"; "saved" beside each file too, as `.NAME.penstock-index`, if its folder can be
+            written; None: in memory, and remote files have none, but are read as they come.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file. Then there is no index:
+            to have one, put `ignore_errors` behind the `shuffle`.
 
     Memory: the buffer, which grows for a longer record, and the records asked for; under `shuffle` and `shard` an index
         of 8 bytes a record.
@@ -140,8 +145,14 @@ class TFRecordDataset(_FilesDataset):
         buffer_size: int | None = None,
         num_parallel_reads: int | None = None,
         name: str | None = None,
+        *,
+        index: str | None = None,
+        on_error: str = "raise",
     ) -> None:
-        self._build(filenames, num_parallel_reads, lambda files: TFRecords(files, compression_type, buffer_size))
+        def make(files: Any) -> Op:
+            return TFRecords(files, compression_type, buffer_size, index=index, on_error=on_error)
+
+        self._build(filenames, num_parallel_reads, make)
 
 
 class TextLineDataset(_FilesDataset):
@@ -157,6 +168,7 @@ class TextLineDataset(_FilesDataset):
         num_parallel_reads: Files that are read in turn, a line of each, and ahead by a thread each. None: one file
             after the other.
         name: Accepted for tf.data's sake.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: the buffer, which grows for a longer line, and the lines asked for; with `num_parallel_reads` for each file.
     State: the number of the file and an offset in it; of a compressed one, which is read again up to there, the number
@@ -176,8 +188,13 @@ class TextLineDataset(_FilesDataset):
         buffer_size: int | None = None,
         num_parallel_reads: int | None = None,
         name: str | None = None,
+        *,
+        on_error: str = "raise",
     ) -> None:
-        self._build(filenames, num_parallel_reads, lambda files: TextLines(files, compression_type, buffer_size))
+        def make(files: Any) -> Op:
+            return TextLines(files, compression_type, buffer_size, on_error=on_error)
+
+        self._build(filenames, num_parallel_reads, make)
 
 
 class FixedLengthRecordDataset(_FilesDataset):
@@ -196,6 +213,8 @@ class FixedLengthRecordDataset(_FilesDataset):
         num_parallel_reads: Files that are read in turn, a record of each, and ahead by a thread each. None: one file
             after the other.
         name: Accepted for tf.data's sake.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file. Then files are streamed:
+            to shuffle indices, put `ignore_errors` behind the `shuffle`.
 
     Memory: the records asked for; and of a compressed file the buffer.
     State: one integer; of a compressed file, which is read again up to there, its number and that of the record.
@@ -218,9 +237,12 @@ class FixedLengthRecordDataset(_FilesDataset):
         compression_type: str | None = None,
         num_parallel_reads: int | None = None,
         name: str | None = None,
+        *,
+        on_error: str = "raise",
     ) -> None:
         def make(files: Any) -> Op:
-            return FixedLengthRecords(files, record_bytes, header_bytes, footer_bytes, buffer_size, compression_type)
+            sizes = (record_bytes, header_bytes, footer_bytes, buffer_size)
+            return FixedLengthRecords(files, *sizes, compression_type, on_error=on_error)
 
         self._build(filenames, num_parallel_reads, make)
 
@@ -242,6 +264,7 @@ class CsvDataset(_FilesDataset):
         na_value: Another text that stands for an empty field.
         select_cols: The numbers of the fields to read, rising. None: all.
         exclude_cols: The numbers of the fields not to read; either this or `select_cols`.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: the buffer, which grows for a longer record, and the records asked for.
     State: the number of the file, an offset in it (after decompression), and the number of the record.
@@ -265,8 +288,12 @@ class CsvDataset(_FilesDataset):
         na_value: str = "",
         select_cols: Sequence[int] | None = None,
         exclude_cols: Sequence[int] | None = None,
+        *,
+        on_error: str = "raise",
     ) -> None:
         rest = (header, field_delim, use_quote_delim, na_value, select_cols, exclude_cols)
-        self._build(
-            filenames, None, lambda files: CsvRecords(files, record_defaults, compression_type, buffer_size, *rest)
-        )
+
+        def make(files: Any) -> Op:
+            return CsvRecords(files, record_defaults, compression_type, buffer_size, *rest, on_error=on_error)
+
+        self._build(filenames, None, make)

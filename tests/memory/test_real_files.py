@@ -1,61 +1,44 @@
-"""Files of 64 MB and more under a budget of 16 MB: what the process really takes."""
+"""Large files of every format under a budget of 32 MB: what the process really takes.
 
-import io
-import tarfile
+The formats that are read quickest have files of 1 GB, the others of 256 MB; `make large` has 1 GB for all.
+"""
+
+import os
+import shutil
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.test_real_memory import SLACK, child
+from tests.memory.large_files import WRITERS
+from tests.memory.test_real_memory import child
 
-BUDGET = 16_000_000
-
-
-def write(kind: str, path: Path, share: float) -> int:
-    """Writes a file, or a small part of one; returns how many elements it has."""
-    random = np.random.default_rng(0)
-    match kind:
-        case "text":
-            count = int(6_400 * share)
-            path.write_bytes((b"x" * 10_000 + b"\n") * count)
-        case "records":
-            count = int(6_400 * share)
-            path.write_bytes(bytes(10_000 * count))
-        case "parquet":
-            count = int(1_000_000 * share)
-            table = pa.table({f"c{i}": random.random(count) for i in range(8)})
-            pq.write_table(
-                table, path, row_group_size=count, use_dictionary=False, compression="none", data_page_size=200_000
-            )
-        case "arrow":
-            count = int(1_000_000 * share)
-            feather.write_feather(pa.table({f"c{i}": random.random(count) for i in range(8)}), path, "uncompressed")
-        case "csv":
-            count = int(2_500_000 * share)
-            lines = [f"{i},{i / 8},text number {i}" for i in range(50_000)]
-            path.write_text("a,b,c\n" + ("\n".join(lines) + "\n") * (count // 50_000))
-            count = count // 50_000 * 50_000
-        case _:
-            count = int(640 * share)
-            with tarfile.open(path, "w") as tar:
-                for i in range(count):
-                    info = tarfile.TarInfo(f"{i}.bin")
-                    info.size = 100_000
-                    tar.addfile(info, io.BytesIO(bytes(100_000)))
-    return count
+BUDGET = 32_000_000
+# The interpreter, the allocator's own, and what decoders and parsers take while they run.
+AROUND = 16_000_000
+QUICKEST = ("records", "tfrecord", "tar")
+ALL_ARE_LARGE = bool(os.environ.get("PENSTOCK_LARGE_FILES"))
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("kind", ["text", "records", "parquet", "arrow", "csv", "tar"])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", sorted(WRITERS))
 def test_a_large_file_takes_no_more_than_the_budget(tmp_path: Path, kind: str) -> None:
-    count = write(kind, tmp_path / "data", 1.0)
-    write(kind, tmp_path / "small-data", 0.02)
-    assert (tmp_path / "data").stat().st_size > 50_000_000
-    found = child(f"{kind}={tmp_path / 'data'}", "file_children.py", exact=False)
+    nbytes = 1_000_000_000 if kind in QUICKEST or ALL_ARE_LARGE else 256_000_000
+    path = tmp_path / "data"
+    try:
+        WRITERS[kind](tmp_path / "small-data", 200_000)
+        count = WRITERS[kind](path, nbytes)
+        files = [path] if path.is_file() else list(path.rglob("*.jpg"))
+        assert sum(file.stat().st_size for file in files) > 0.94 * nbytes
+        found = child(f"{kind}={path}", "file_children.py", exact=False)
+    finally:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    ledger, process = found["ledger_peak"], found["growth"]
+    print(
+        f"{kind}: a file of {nbytes / 1e6:,.0f} MB, {ledger / 1e6:.1f} MB on the ledger, {process / 1e6:.1f} MB in all"
+    )
     assert found["count"] == count
-    assert found["ledger_peak"] <= BUDGET
-    assert found["growth"] < BUDGET + SLACK
+    assert ledger <= BUDGET
+    assert process <= BUDGET + AROUND

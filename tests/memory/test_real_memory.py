@@ -27,7 +27,7 @@ def child(name: str, programs: str = "children.py", exact: bool = True) -> dict[
         [sys.executable, str(HERE / programs), name],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         env=environment,
         check=False,
     )

@@ -5,18 +5,24 @@
 // Every input lies in a block of exactly its size, so that one byte too far is found. What the kernels say is not compared
 // with anything here: tests/native does that.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "../../native/crc32c.h"
 #include "../../native/example.h"
 #include "../../native/mix.h"
+#include "../../native/pieces.h"
 #include "../../native/tfrecord.h"
 
 using namespace penstock;
@@ -132,6 +138,65 @@ void scan(const Exact& bytes) {
   }
 }
 
+// Numbers that a damaged index may hold: near the ends of a buffer of this size, or anywhere at all.
+std::int64_t some_number(std::size_t size, Draws& draws) {
+  const auto near = static_cast<std::int64_t>(draws.below(size + 40)) - 20;
+  switch (draws.below(6)) {
+    case 0:
+      return std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(draws.below(20));
+    case 1:
+      return std::numeric_limits<std::int64_t>::min() + static_cast<std::int64_t>(draws.below(20));
+    default:
+      return near;
+  }
+}
+
+// Records by places that are right, and by places that are not.
+void check_places(const Bytes& bytes, Draws& draws) {
+  const Exact exact(bytes);
+  constexpr std::size_t kMost = 8;
+  std::int64_t offsets[kMost];
+  std::int64_t lengths[kMost];
+  const std::size_t found = scan_records(exact.span(), 0, {false, false}, offsets, lengths, kMost).num_records;
+  for (std::size_t i = found; i < kMost; ++i) {
+    offsets[i] = some_number(bytes.size(), draws);
+    lengths[i] = some_number(bytes.size(), draws);
+  }
+  if (found > 0 && draws.below(2) == 0) lengths[draws.below(found)] = some_number(bytes.size(), draws);
+  for (std::size_t start = 0; start < kMost; ++start) {
+    const std::size_t count = kMost - start;
+    const RecordScan checked = check_records(exact.span(), offsets + start, lengths + start, count);
+    require(checked.num_records <= count, "no more records than there are");
+    Span parts[kMost];
+    const std::size_t num_parts = cut_parts(exact.span(), offsets + start, lengths + start, count, parts);
+    require(checked.num_records <= num_parts, "what is framed right lies in the buffer");
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < num_parts; ++i) {
+      for (std::size_t at = 0; at < parts[i].size; ++at) total += parts[i].data[at];
+    }
+    require(total <= 255 * kMost * bytes.size(), "parts that can be read");
+  }
+}
+
+// Pieces of a file by the same places, into a block of exactly the size that they are said to fit in.
+void read_places(const std::string& path, std::size_t file_size, Draws& draws) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  require(file >= 0, "a file of the corpus");
+  std::int64_t offsets[3];
+  std::int64_t lengths[3];
+  for (int i = 0; i < 3; ++i) {
+    offsets[i] = some_number(file_size, draws);
+    lengths[i] = some_number(file_size, draws);
+  }
+  const std::size_t size = draws.below(4 * file_size + 40);
+  if (pieces_fit(offsets, lengths, 3, size)) {
+    const Exact out(Bytes(size, 7));
+    const PiecesRead done = read_pieces(file, offsets, lengths, 3, out.data.get());
+    require(done.num_whole == 3 || done.got < lengths[done.num_whole], "the first piece that is not whole");
+  }
+  ::close(file);
+}
+
 Bytes framed(const Bytes& data) {
   Bytes out(data.size() + kRecordFrame);
   frame_record({data.data(), data.size()}, out.data());
@@ -201,7 +266,10 @@ int main(int argc, char** argv) {
     Draws draws(bytes.size() + 1000 * ++num_inputs);
     for (std::size_t i = 0; i < num_rounds; ++i) {
       run(damaged(bytes, draws));
-      scan(Exact(damaged(three, draws)));
+      const Bytes other = damaged(three, draws);
+      scan(Exact(other));
+      check_places(i % 2 == 0 ? three : other, draws);
+      read_places(entry.path().string(), bytes.size(), draws);
     }
   }
   const Bytes long_data(10000, 7);

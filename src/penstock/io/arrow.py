@@ -26,13 +26,13 @@ from .arrow_batches import StreamedBatches, open_ipc
 from .arrow_pieces import Piece, PiecesReader, RowsInOrder
 from .columns import ColumnReader
 from .paths import expand_paths, is_local, shown_paths
-from .reading import FilesCursor, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FromArrow"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromArrow(Op):
+class FromArrow(StreamsFiles, Op):
     """The rows of an Arrow table, or of Arrow IPC files, as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
@@ -101,6 +101,9 @@ class FromArrow(Op):
     def traits(self) -> Traits:
         # Rows that are refused would be told from others only when they are read, and `take` counts the others.
         return CURSOR if self._pieces is None or self._refuses_some else SOURCE
+
+    def file_shard(self, num_shards: int, index: int) -> Op | None:
+        return None if self._pieces is not None else super().file_shard(num_shards, index)
 
     @property
     def num_elements(self) -> int:

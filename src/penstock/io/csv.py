@@ -15,7 +15,7 @@ from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .file_window import FileWindow
 from .paths import expand_paths, shown_paths
-from .reading import FilesCursor, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error
 from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
 
 __all__ = ["FromCsv"]
@@ -24,7 +24,7 @@ _COLUMN = re.compile(r"In CSV column #(\d+): ")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromCsv(Op):
+class FromCsv(StreamsFiles, Op):
     """The rows of CSV files as dicts of columns.
 
     Types are those of the first block (1 MB) of the first file: int64, float64, bool or bytes. A later value that does

@@ -21,7 +21,7 @@ from .csv_fields import CsvField
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, open_stream, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["CsvRecords"]
 
@@ -29,7 +29,7 @@ _END = re.compile(rb"[\r\n]")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class CsvRecords(Op):
+class CsvRecords(StreamsFiles, Op):
     """The records of CSV files as tuples of fields.
 
     A record ends with LF, CR LF or CR. A record that does not fit is an error in its place, and the next one follows.
@@ -45,6 +45,7 @@ class CsvRecords(Op):
         na_value: Another text that stands for an empty field.
         select_cols: The numbers of the fields to read, rising. None: all.
         exclude_cols: The numbers of the fields not to read; either this or `select_cols`.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: the buffer, which grows for a longer record, and the records asked for.
     State: the number of the file, an offset in it (after decompression), and the number of the record.
@@ -62,10 +63,12 @@ class CsvRecords(Op):
     na_value: str = ""
     select_cols: Sequence[int] | None = None
     exclude_cols: Sequence[int] | None = None
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _fields: tuple[CsvField, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_on_error(self.on_error)
         fields = self.__dict__
         fields["compression_type"] = check_compression("compression_type", self.compression_type)
         if self.buffer_size is not None:
@@ -107,7 +110,7 @@ class CsvRecords(Op):
         def open_records(path: str, position: State) -> _Records:
             return _Records(self, path, context, position)
 
-        return FilesCursor(context, self._paths, open_records)
+        return FilesCursor(context, self._paths, open_records, self.on_error)
 
     def describe(self) -> str:
         kinds = ", ".join("string" if field.dtype == string else field.dtype.name for field in self._fields)

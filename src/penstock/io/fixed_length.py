@@ -21,7 +21,7 @@ from ..spec import UNKNOWN, Spec, TensorSpec
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import RandomFile, check_compression, expand_paths, open_random, open_stream, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FixedLengthRecords"]
 
@@ -32,7 +32,7 @@ _MOST_OPEN = 64
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FixedLengthRecords(Op):
+class FixedLengthRecords(StreamsFiles, Op):
     """Records of one length, as byte strings.
 
     Files that are not compressed are read at any place: a `shuffle` on top shuffles indices. A missing file is an error
@@ -45,6 +45,7 @@ class FixedLengthRecords(Op):
         footer_bytes: Bytes at the end of each file that are no record.
         buffer_size: Bytes to read at a time of a compressed file, 256 kB unless given; fewer where the budget is short.
         compression_type: "GZIP", "ZLIB", or None.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file. Then files are streamed.
 
     Memory: the records asked for; and of a compressed file the buffer.
     State: one integer; of a compressed file, which is read again up to there, its number and that of the record.
@@ -58,10 +59,12 @@ class FixedLengthRecords(Op):
     footer_bytes: int | None = None
     buffer_size: int | None = None
     compression_type: str | None = None
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _parts: tuple[_Part, ...] | None = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_on_error(self.on_error)
         compression = check_compression("compression_type", self.compression_type)
         object.__setattr__(self, "compression_type", compression)
         object.__setattr__(self, "record_bytes", argument("record_bytes", self.record_bytes))
@@ -70,7 +73,9 @@ class FixedLengthRecords(Op):
         for name in ("header_bytes", "footer_bytes", "buffer_size"):
             object.__setattr__(self, name, argument(name, getattr(self, name) or 0, at_least=0))
         object.__setattr__(self, "_paths", tuple(expand_paths(self.filenames)))
-        object.__setattr__(self, "_parts", None if compression else self._look_up())
+        # Which records are left out shows when they are read: by number they could not be told from others.
+        is_stream = compression is not None or self.on_error == "skip"
+        object.__setattr__(self, "_parts", None if is_stream else self._look_up())
 
     def _look_up(self) -> tuple[_Part, ...] | None:
         """Where the records are, by the sizes of the files.
@@ -151,7 +156,7 @@ class FixedLengthRecords(Op):
         def open_records(path: str, position: State) -> _StreamedRecords:
             return _StreamedRecords(self, path, context, position or 0)
 
-        return FilesCursor(context, self._paths, open_records)
+        return FilesCursor(context, self._paths, open_records, self.on_error)
 
     def describe(self) -> str:
         compression = "" if self.compression_type is None else f", {self.compression_type}"

@@ -14,14 +14,14 @@ from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .file_window import FileWindow
 from .paths import expand_paths, shown_paths
-from .reading import FilesCursor, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error
 from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
 
 __all__ = ["FromJsonLines"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromJsonLines(Op):
+class FromJsonLines(StreamsFiles, Op):
     """The objects of JSON lines files as dicts.
 
     An object inside another is a dict, an array an array of its own length, a string `bytes`. Names and types are those

@@ -22,7 +22,7 @@ from ..plan.op import Context, Op, Room
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import Decoded, TableColumns
 from .paths import expand_paths, is_local, open_arrow, shown_paths
-from .reading import FilesCursor, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FromParquet"]
 
@@ -40,7 +40,7 @@ _FEW_ROWS, _FEW_BYTES = 64, 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromParquet(Op):
+class FromParquet(StreamsFiles, Op):
     """The rows of Parquet files as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a

@@ -13,8 +13,9 @@ from ..plan.op import Context, ElementFunction, Op, Room, call_with_room
 from ..plan.traits import Traits
 from ..spec import Spec, TensorSpec
 from .example import ExampleParser
-from .feature_table import Layout
+from .feature_table import Layout, Records
 from .features import FixedLenFeature
+from .parse_rows import RowParser, is_cut_by_record
 from .parse_trial import Parsing
 
 __all__ = ["ParseExamples"]
@@ -50,13 +51,16 @@ class ParseExamples(Op):
             parser = ExampleParser(parsing.features)
         except PenstockError:
             return None
-        return cls(written, parser, parsing.structure, parsing.names) if parser.is_dense else None
+        can_be_cut = all(map(is_cut_by_record, parser.table.features.values()))
+        return cls(written, parser, parsing.structure, parsing.names) if can_be_cut else None
 
     @property
     def name(self) -> str:
         return self.written.name
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
+        if not self.parser.is_dense:  # as the `map`, lest what follows take it for something else
+            return self.written.spec(inputs)
         leaves = [TensorSpec(self._feature(name).shape, self._feature(name).dtype) for name in self.names]
         return Spec(self.structure.unflatten(leaves), inputs[0].cardinality)
 
@@ -76,7 +80,7 @@ class ParseExamples(Op):
         return of_calls(0, sizes)
 
     def element_function(self, context: Context) -> ElementFunction:
-        return _ParseBlocks(self, context)
+        return _ParseBlocks(self, context) if self.parser.is_dense else _ParseRows(self, context)
 
     def remark(self) -> str:
         return "parsed a block at a time"
@@ -86,6 +90,42 @@ class ParseExamples(Op):
 
     def fingerprint(self) -> str:
         return self.written.fingerprint()
+
+
+class _ParseRows:
+    """Parses blocks in which a feature has as many values as each record likes."""
+
+    def __init__(self, op: ParseExamples, context: Context) -> None:
+        self._as_written = op.written.element_function(context)
+        self._parser = RowParser(op.parser.table, op.structure, op.names, context.arena)
+
+    def __call__(self, block: Block, place: int) -> Block:
+        return self.until_full(block, place, None)
+
+    def until_full(self, block: Block, place: int, room: Room | None) -> Block:
+        """The elements of a block, or of its first part where there is no room for all."""
+        records = _records_of(block)
+        if records is None:
+            return call_with_room(self._as_written, block, place, room)
+        try:
+            rows, nbytes = self._parser.rows(records, block.size)
+        except RecordError:
+            return call_with_room(self._as_written, block, place, room)
+        except OverBudget:
+            if block.size == 1 or room is None:
+                raise
+            return self.until_full(block[: block.size // 2], place, room)
+        if room is not None:
+            room.add(nbytes, block.size)
+        return Block.of_rows(rows, block.positions, False)
+
+
+def _records_of(block: Block) -> Records | None:
+    """The records of a block; None where there is something else among them."""
+    if block.records is not None:
+        return block.records
+    rows = block.rows()
+    return None if block.has_failures or any(type(row) is not bytes for row in rows) else rows
 
 
 class _ParseBlocks:
@@ -106,14 +146,12 @@ class _ParseBlocks:
 
     def until_full(self, block: Block, place: int, room: Room | None) -> Block:
         """The elements of a block, or of its first part where there is no room for all."""
-        records = block.records
+        records = _records_of(block)
         if records is None:
-            rows = block.rows()
-            if block.has_failures or any(type(row) is not bytes for row in rows):
-                return call_with_room(self._as_written, block, place, room)
+            return call_with_room(self._as_written, block, place, room)
         try:
             outputs = [make(block.size) for make in self._makers]
-            self._table.parse(rows if records is None else records, Layout.SINGLE_EXAMPLE, outputs)
+            self._table.parse(records, Layout.SINGLE_EXAMPLE, outputs)
         except RecordError:
             return call_with_room(self._as_written, block, place, room)
         except OverBudget:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -21,18 +22,25 @@ from .files import as_regex, matches
 from .inflate import InflatedStream, Stream
 
 __all__ = [
+    "INDEX_ENDING",
     "RandomFile",
     "check_compression",
     "expand_paths",
+    "file_system_of",
     "is_local",
     "local_path",
     "open_arrow",
     "open_random",
     "open_stream",
+    "path_given",
     "readable",
     "shown_paths",
+    "stamp_of",
     "stored_compression",
 ]
+
+#: How the names of indices end that are saved beside files; no pattern means them.
+INDEX_ENDING = ".penstock-index"
 
 _COMPRESSIONS = (None, "", "GZIP", "ZLIB")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -53,6 +61,13 @@ def expand_paths(spec: Any, argument: str = "filenames") -> list[str]:
     return names
 
 
+def path_given(spec: Any, argument: str) -> str:
+    """One path or URI, as text."""
+    if not isinstance(spec, (str, bytes, os.PathLike)):
+        raise BadType(f"{argument}: expected a path, got {type(spec).__name__} {spec!r:.60}")
+    return os.fsdecode(spec)
+
+
 def _names(spec: Any, argument: str) -> list[str]:
     if isinstance(spec, (str, bytes, os.PathLike)):
         return [os.fsdecode(spec)]
@@ -69,6 +84,7 @@ def _matches(pattern: str, argument: str) -> list[str]:
         found = [local] if os.path.exists(local) else sorted(matches(local))
     else:
         found = _remote_matches(pattern)
+    found = [name for name in found if not name.endswith(INDEX_ENDING)]
     if not found:
         raise BadArgument(f"{argument}: no file matches {pattern!r}")
     return found
@@ -81,7 +97,7 @@ def _remote_matches(pattern: str) -> list[str]:
     wild = _WILD.search(pattern)
     assert wild is not None
     folder = pattern[: pattern.rfind("/", 0, wild.start())]
-    system, base = _file_system(folder)
+    system, base = file_system_of(folder)
     with readable(pattern):
         found = system.get_file_info(
             fs.FileSelector(base, recursive="/" in pattern[wild.start() :], allow_not_found=True)
@@ -112,7 +128,7 @@ def local_path(path: str) -> str:
     return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
 
-def _file_system(uri: str) -> tuple[Any, str]:
+def file_system_of(uri: str) -> tuple[Any, str]:
     """The pyarrow file system that a URI names, and the path in it."""
     parts = urlsplit(uri)
     key = parts.scheme, parts.netloc, parts.query
@@ -186,7 +202,7 @@ def open_stream(path: str, compression: str | None = None, offset: int = 0) -> S
     """A file to be read from a byte on; `compression` is "GZIP", "ZLIB" or None, and then the offset is 0."""
     with readable(path):
         if _is_remote(path):
-            system, name = _file_system(path)
+            system, name = file_system_of(path)
             stream: Any = system.open_input_file(name) if offset else system.open_input_stream(name, compression=None)
         else:
             stream = open(local_path(path), "rb", buffering=0)  # noqa: SIM115  the cursor closes it
@@ -218,7 +234,7 @@ def open_random(path: str) -> RandomFile:
     with readable(path):
         if not _is_remote(path):
             return _LocalFile(path)
-        system, name = _file_system(path)
+        system, name = file_system_of(path)
         return _RemoteFile(path, system.open_input_file(name))
 
 
@@ -228,12 +244,28 @@ def open_arrow(path: str) -> Any:
 
     with readable(path):
         if _is_remote(path):
-            system, name = _file_system(path)
+            system, name = file_system_of(path)
             return system.open_input_file(name)
         local = local_path(path)
         if os.path.isdir(local):
             raise IsADirectoryError(local)
         return pa.OSFile(local, "r")
+
+
+def stamp_of(path: str) -> tuple[int, int]:
+    """Size of a file, and when it was changed last, in ns; (-1, -1) where there is none."""
+    if is_local(path):
+        try:
+            found = os.stat(local_path(path))
+        except OSError:
+            return -1, -1
+        return found.st_size, found.st_mtime_ns
+    system, name = file_system_of(path)
+    try:
+        info = system.get_file_info(name)
+    except OSError:
+        return -1, -1
+    return (-1, -1) if info.size is None else (int(info.size), int(info.mtime_ns or 0))
 
 
 def is_local(path: str) -> bool:
@@ -274,6 +306,7 @@ class _RemoteFile:
     def __init__(self, path: str, file: Any) -> None:
         self._path = path
         self._file = file
+        self._lock = threading.Lock()
         self.size = int(file.size())
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
@@ -281,9 +314,9 @@ class _RemoteFile:
             return bytes(self._file.read_at(nbytes, offset))
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        data = self.read_at(offset, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        with self._lock, readable(self._path):  # into its place, without a copy on the way
+            self._file.seek(offset)
+            return int(self._file.readinto(buffer))
 
     def close(self) -> None:
         self._file.close()

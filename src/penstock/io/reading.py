@@ -1,12 +1,13 @@
-"""FilesCursor: files read one after the other, each by what its format says.
+"""Files read one after the other, each by what its format says: FilesCursor; and a part of them: FileShard.
 
 What a format brings is an `OpenFile`: it gives the next elements of one file, knows its position there, and can be
 opened again at a position. All the rest is here: one file after the other, missing and damaged ones as errors in their
-place after which the next file follows, and what was skipped, by file.
+place after which the next file follows, what was skipped, by file, and how several workers share the files.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -14,10 +15,14 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
 from ..errors import BadArgument, FormatError
-from ..plan.op import Context, Room
+from ..plan.footprint import ElementSize, Footprint, Sizes
+from ..plan.op import Context, Op, Room
+from ..plan.traits import Traits
+from ..spec import UNKNOWN, Spec
+from .file_shares import FilePart, PartOfFile, share_of
 from .paths import readable
 
-__all__ = ["FilesCursor", "OpenFile", "check_on_error"]
+__all__ = ["FileShard", "FilesCursor", "OpenFile", "StreamsFiles", "check_on_error"]
 
 
 class OpenFile(Protocol):
@@ -44,6 +49,77 @@ def check_on_error(value: Any) -> None:
         raise BadArgument(f"on_error: expected 'raise' or 'skip', got {value!r}")
 
 
+class StreamsFiles:
+    """What sources have in common that read files through a `FilesCursor`: workers can share the files."""
+
+    _paths: tuple[str, ...]
+
+    def file_shard(self, num_shards: int, index: int) -> Op | None:
+        """This source, reading one of several equal parts of its files; None if it is read at any place anyhow."""
+        source: Any = self
+        if source.traits.runtime == "source":
+            return None
+        return FileShard(source, num_shards, index, tuple(share_of(self._paths, num_shards, index)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FileShard(Op):
+    """A source of files that reads a part of them. `shard(by="file")` makes it; users do not write it.
+
+    Args:
+        source: The source.
+        num_shards: How many parts there are.
+        index: Which of them this is.
+        parts: The files.
+
+    Memory: its source's.
+    State: its source's; of a file that is shared, the number of the element too.
+    """
+
+    source: Op
+    num_shards: int
+    index: int
+    parts: tuple[FilePart, ...]
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return self.source.spec(inputs).with_cardinality(UNKNOWN)
+
+    @property
+    def traits(self) -> Traits:
+        return self.source.traits
+
+    @property
+    def gives_records(self) -> bool:
+        return self.source.gives_records
+
+    @property
+    def reading_may_fail(self) -> bool:
+        return self.source.reading_may_fail
+
+    @property
+    def element_size(self) -> ElementSize | None:
+        return self.source.element_size
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        return self.source.footprint(sizes)
+
+    def open(self, context: Context) -> Cursor:
+        cursor = self.source.open(context)
+        assert isinstance(cursor, FilesCursor)
+        return cursor.only(self.parts)
+
+    def remark(self) -> str:
+        shared = sum(part.owners is not None for part in self.parts)
+        return f"{len(self.parts):,} files{f', {shared:,} of them shared' if shared else ''}"
+
+    def describe(self) -> str:
+        return f"{self.source.describe()}.shard({self.num_shards}, {self.index}, by='file')"
+
+
 class FilesCursor(Cursor):
     """The elements of some files, in order.
 
@@ -62,7 +138,7 @@ class FilesCursor(Cursor):
         on_error: str = "raise",
     ) -> None:
         self._context = context
-        self._paths = paths
+        self._parts: Sequence[FilePart] = [FilePart(path) for path in paths]
         self._open_file = open_file
         self._skips = on_error == "skip"
         self._transit = context.transit
@@ -71,9 +147,21 @@ class FilesCursor(Cursor):
         self._file: OpenFile | None = None
         self._failed_in = ""
 
+    def only(self, parts: Sequence[FilePart]) -> FilesCursor:
+        """This cursor, reading only these parts of its files."""
+        self._parts = parts
+        return self
+
+    def _opened(self) -> OpenFile:
+        part = self._parts[self._number]
+        if part.owners is None:
+            return self._open_file(part.path, self._position)
+        position, number = (None, 0) if self._position is None else expect_list(self._position, 2)
+        return PartOfFile(self._open_file(part.path, position), part, number)
+
     def pull(self, n: int) -> Block | None:
         n = self._transit.begin(n)
-        while self._number < len(self._paths):
+        while self._number < len(self._parts):
             block = self._read(n)
             if block is not None and block.has_failures:
                 block = self._counted(block)
@@ -83,11 +171,11 @@ class FilesCursor(Cursor):
 
     def _read(self, n: int) -> Block | None:
         """Some elements of the present file; None if that has ended, and the next one is the present one."""
-        path = self._paths[self._number]
+        path = self._parts[self._number].path
         try:
             with readable(path):
                 if self._file is None:
-                    self._file = self._open_file(path, self._position)
+                    self._file = self._opened()
                 block = self._file.read(n, self._transit)
         except FormatError as error:
             self._leave()
@@ -120,12 +208,12 @@ class FilesCursor(Cursor):
         if self._skips:
             return super().skip(n)  # which elements count shows only when they are read
         skipped = 0
-        while skipped < n and self._number < len(self._paths):
-            path = self._paths[self._number]
+        while skipped < n and self._number < len(self._parts):
+            path = self._parts[self._number].path
             try:
                 with readable(path):
                     if self._file is None:
-                        self._file = self._open_file(path, self._position)
+                        self._file = self._opened()
                     passed = self._file.skip(n - skipped)
             except FormatError:
                 self._leave()
@@ -137,7 +225,7 @@ class FilesCursor(Cursor):
         return skipped
 
     def state(self) -> State:
-        """[number of the file, position in it]."""
+        """[number of the file among those it reads, position in it]."""
         return [self._number, self._position if self._file is None else self._file.position()]
 
     def restore(self, state: State) -> None:

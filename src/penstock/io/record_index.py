@@ -1,28 +1,30 @@
 """Where the records of TFRecord files begin: 8 bytes a record, found by going from length to length.
 
-An index is made when a run first needs one, and kept by the dataset for its later runs; each of them holds it on its
-own ledger. Before it is used again, size and time of each file are compared with those it was made of: a file that has
-changed is gone through anew. Data are not read where records are long, and their checksums are compared only when they
-are read.
+An index is made when a run first needs one, and kept by the dataset for its later runs, and beside the file for later
+programs if that was asked for; each run holds it on its own ledger. Before it is used again, size and time of each file
+are compared with those it was made of: a file that has changed is gone through anew. Data are not read where records
+are long, and their checksums are compared only when they are read.
 """
 
 from __future__ import annotations
 
 import array
 import dataclasses
-import os
 
 import numpy as np
 
 from .._native import scan_records
 from ..errors import FormatError
 from ..plan.op import Context, Progress
-from .paths import RandomFile, local_path, open_random
+from .paths import RandomFile, is_local, open_random, stamp_of
 from .record_errors import FRAME_BYTES, Stop, damaged, truncated
+from .saved_index import read_index, save_index
 
 __all__ = ["FileIndex", "RecordIndex"]
 
 _WINDOW_BYTES = 256 << 10
+# To ask for something far away takes as long as to read this much.
+_REMOTE_WINDOW_BYTES = 1 << 20
 _SMALLEST_WINDOW = 4096
 _INT64 = np.dtype(np.int64)
 # What an `array` that grows has in reserve.
@@ -59,8 +61,8 @@ class FileIndex:
 class RecordIndex:
     """The index of some files, shared by all runs of a dataset."""
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        self.__setstate__(paths)
+    def __init__(self, paths: tuple[str, ...], is_saved: bool = False) -> None:
+        self.__setstate__((paths, is_saved))
 
     @property
     def num_elements(self) -> int | None:
@@ -83,14 +85,14 @@ class RecordIndex:
         stale = [path for path in self._paths if self._known(path) is None]
         if not stale:
             return [self._files[path] for path in self._paths]
-        progress = context.progress("looking for records", sum(max(0, _stamp(path)[0]) for path in stale))
+        progress = context.progress("looking for records", sum(max(0, stamp_of(path)[0]) for path in stale))
         lease = context.share.acquire(0)  # of what was found before; the reader takes all of it
         files: dict[str, FileIndex] = {}
         try:
             for path in self._paths:
                 if path not in files:
                     lease.settle(sum(file.starts.nbytes for file in files.values()))
-                    files[path] = self._known(path) or self._found(_indexed(path, context, progress))
+                    files[path] = self._known(path) or self._kept(self._found(path, context, progress))
         finally:
             lease.release()
             progress.close()
@@ -99,9 +101,9 @@ class RecordIndex:
     def _known(self, path: str) -> FileIndex | None:
         """What was found in a file, if it is still as it was then."""
         file = self._files.get(path)
-        return file if file is not None and file.stamp == _stamp(path) else None
+        return file if file is not None and file.stamp == stamp_of(path) else None
 
-    def _found(self, file: FileIndex) -> FileIndex:
+    def _kept(self, file: FileIndex) -> FileIndex:
         """Keeps what was found in a file, or gives what somebody else found in it meanwhile: one is enough."""
         other = self._files.get(file.path)
         if other is not None and other.stamp == file.stamp:
@@ -109,25 +111,34 @@ class RecordIndex:
         self._files[file.path] = file
         return file
 
-    def __getstate__(self) -> tuple[str, ...]:
-        return self._paths
+    def _found(self, path: str, context: Context, progress: Progress) -> FileIndex:
+        """What is saved beside a file, or a look at all of it tells."""
+        stamp = stamp_of(path)
+        if not self._is_saved or stamp[1] <= 0:  # without a time nobody could tell that the file has changed
+            return _indexed(path, context, progress)
+        lease = context.share.acquire(0)
+        try:
+            starts = read_index(path, stamp, lease)
+        finally:
+            lease.release()
+        if starts is not None:
+            progress.advance(stamp[0])
+            return FileIndex(path, stamp, starts, None)
+        file = _indexed(path, context, progress)
+        if file.flaw is None:  # what is damaged is looked at again, lest it be repaired
+            save_index(path, file.stamp, file.starts)
+        return file
 
-    def __setstate__(self, paths: tuple[str, ...]) -> None:
-        self._paths = paths
+    def __getstate__(self) -> tuple[tuple[str, ...], bool]:
+        return self._paths, self._is_saved
+
+    def __setstate__(self, state: tuple[tuple[str, ...], bool]) -> None:
+        self._paths, self._is_saved = state
         self._files: dict[str, FileIndex] = {}  # another process looks for itself
 
 
-def _stamp(path: str) -> tuple[int, int]:
-    """Size and time of a file; what never equals another one where there is none."""
-    try:
-        found = os.stat(local_path(path))
-    except OSError:
-        return -1, -1
-    return found.st_size, found.st_mtime_ns
-
-
 def _indexed(path: str, context: Context, progress: Progress) -> FileIndex:
-    stamp = _stamp(path)
+    stamp = stamp_of(path)
     walk = _Walk(path, context, progress)
     try:
         file = open_random(path)
@@ -152,6 +163,9 @@ class _Walk:
         self._progress = progress
         self._lease = context.share.acquire(0)
         self._window = bytearray()
+        self._most = _WINDOW_BYTES if is_local(path) else _REMOTE_WINDOW_BYTES
+        # Of longer records a window holds little more than the length of the next one.
+        self._long_bytes = _SMALLEST_WINDOW if is_local(path) else _REMOTE_WINDOW_BYTES
         self.starts = array.array("q", [0])
 
     def through(self, file: RandomFile) -> None:
@@ -181,7 +195,6 @@ class _Walk:
                 raise truncated(self._path, len(self.starts) - 1, at, None, file.size - at)
             self._progress.advance(at - before)
             self._charge(size)
-            # Of long records a window holds little more than the length of the next one.
             better = self._better_size((at - before) // max(1, found))
             if better != size:
                 size = better
@@ -206,9 +219,9 @@ class _Walk:
 
     def _better_size(self, record_bytes: int) -> int:
         share = self._context.share
-        if record_bytes > _SMALLEST_WINDOW or share.frugal or share.spare_bytes < 4 * _WINDOW_BYTES:
+        if record_bytes > self._long_bytes or share.frugal or share.spare_bytes < 4 * self._most:
             return _SMALLEST_WINDOW
-        return _WINDOW_BYTES
+        return self._most
 
     def close(self) -> None:
         self._window = bytearray()

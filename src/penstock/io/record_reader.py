@@ -19,7 +19,7 @@ from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget
 from ..order import Index
 from ..plan.op import Context
-from .paths import local_path, readable
+from .paths import is_local, local_path, open_random, readable
 from .record_errors import FRAME_BYTES, HEADER_BYTES, Stop, damaged
 from .record_index import FileIndex, RecordIndex
 
@@ -32,6 +32,7 @@ _GROUP_BYTES = 4 << 20
 _MOST_AHEAD = 8192
 # What lies between two records is read with them where that takes no longer than a second read.
 _GAP_BYTES = 4096
+_REMOTE_GAP_BYTES = 256 << 10
 # A file stays open; beyond so many, the one used longest ago is closed.
 _MOST_OPEN = 64
 
@@ -54,7 +55,7 @@ class RecordReader:
     """Reads records by number, from the index of their files. Holds the index on the stage's account."""
 
     def __init__(self, index: RecordIndex, context: Context) -> None:
-        self._open: dict[int, int] = {}  # descriptors, by the number of the file
+        self._open: dict[int, _LocalPieces | _RemotePieces] = {}  # by the number of the file
         self._files = index.files(context)
         self._starts = np.cumsum([0, *[file.num_elements for file in self._files]])
         self._context = context
@@ -158,8 +159,7 @@ class RecordReader:
         path = self._files[number].path
         stop = pieces.at + int(pieces.lengths.sum())
         try:
-            descriptor = self._descriptor(number)
-            done, got = read_pieces(descriptor, pieces.offsets, pieces.lengths, group.buffer[pieces.at : stop])
+            done, got = self._opened(number).read(pieces, group.buffer[pieces.at : stop])
         except FormatError as error:
             done, got, failure = 0, 0, error
         else:
@@ -200,27 +200,66 @@ class RecordReader:
             group.failed[place] = path, error
             good = good[at + 1 :]
 
-    def _descriptor(self, number: int) -> int:
-        descriptor = self._open.pop(number, None)
-        if descriptor is None:
+    def _opened(self, number: int) -> _LocalPieces | _RemotePieces:
+        file = self._open.pop(number, None)
+        if file is None:
             if len(self._open) >= _MOST_OPEN:
-                os.close(self._open.pop(next(iter(self._open))))
+                self._open.pop(next(iter(self._open))).close()
             path = self._files[number].path
-            with readable(path):
-                descriptor = os.open(local_path(path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        self._open[number] = descriptor  # the last is the latest
-        return descriptor
+            file = _LocalPieces(path) if is_local(path) else _RemotePieces(path)
+        self._open[number] = file  # the last is the latest
+        return file
 
     def close(self) -> None:
         """Closes the files and gives the index back to the ledger; a second call does nothing."""
         self._group = None
         while self._open:
-            os.close(self._open.popitem()[1])
+            self._open.popitem()[1].close()
         self._lease.release()
 
     def __del__(self) -> None:
         while self._open:
-            os.close(self._open.popitem()[1])
+            self._open.popitem()[1].close()
+
+
+class _LocalPieces:
+    """A file of this machine that pieces are read of."""
+
+    def __init__(self, path: str) -> None:
+        with readable(path):
+            self._descriptor = os.open(local_path(path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def read(self, pieces: _Pieces, buffer: np.ndarray) -> tuple[int, int]:
+        """Reads pieces one behind the other: how many are whole, and what the next has, or minus its error."""
+        return read_pieces(self._descriptor, pieces.offsets, pieces.lengths, buffer)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _RemotePieces:
+    """Likewise a file elsewhere; errors are raised."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open_random(path)
+
+    def read(self, pieces: _Pieces, buffer: np.ndarray) -> tuple[int, int]:
+        at = 0
+        with buffer.data as view:
+            for number, (offset, length) in enumerate(
+                zip(pieces.offsets.tolist(), pieces.lengths.tolist(), strict=True)
+            ):
+                done = 0
+                while done < length:
+                    count = self._file.read_into(offset + done, view[at + done : at + length])
+                    if not count:
+                        return number, done
+                    done += count
+                at += length
+        return len(pieces.offsets), 0
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _again(error: FormatError) -> FormatError:
@@ -274,7 +313,7 @@ class _Plan:
         # A piece ends where the gap to the next record is wide; one that comes twice is read once.
         furthest = np.maximum.accumulate(ends)
         is_first = np.ones(len(begins), bool)
-        is_first[1:] = begins[1:] > furthest[:-1] + _GAP_BYTES
+        is_first[1:] = begins[1:] > furthest[:-1] + (_GAP_BYTES if is_local(file.path) else _REMOTE_GAP_BYTES)
         firsts = np.flatnonzero(is_first)
         piece_begins = begins[firsts]
         piece_ends = furthest[np.append(firsts[1:], len(begins)) - 1]

@@ -176,11 +176,15 @@ class ChunkedRows:
 
     def skip(self, n: int) -> int:
         skipped = 0
-        while skipped < n and (self._pieces or self._next_chunk()):
-            piece = self._pieces[0]
-            passed = 1 if isinstance(piece, FormatError) else min(n - skipped, piece.num_rows - self._offset)
-            self._pass(passed)
-            skipped += passed
+        try:
+            while skipped < n and (self._pieces or self._next_chunk()):
+                piece = self._pieces[0]
+                passed = 1 if isinstance(piece, FormatError) else min(n - skipped, piece.num_rows - self._offset)
+                self._pass(passed)
+                skipped += passed
+        except FormatError:
+            if not skipped:
+                raise
         return skipped
 
     def position(self) -> State:

@@ -22,7 +22,7 @@ from ..spec import UNSEEN, Spec, TensorSpec
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import expand_paths, open_stream, shown_paths, stored_compression
-from .reading import FilesCursor, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FromTar"]
 
@@ -36,7 +36,7 @@ _MOST_EXTRA_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromTar(Op):
+class FromTar(StreamsFiles, Op):
     """The samples of tar archives as dicts of byte strings.
 
     Files that follow each other and whose names are equal up to the first dot are one sample:

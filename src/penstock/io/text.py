@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 from ..block import Block
 from ..cursor import Cursor, State
 from ..element import leaf_bytes, string
+from ..errors import FormatError
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, open_stream, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["TextLines"]
 
@@ -24,7 +25,7 @@ _LINE_BYTES = 80
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TextLines(Op):
+class TextLines(StreamsFiles, Op):
     r"""The lines of text files, as byte strings without their ends.
 
     A line ends with LF or CR LF; the last one of a file may do without. One file comes after the other. A missing file,
@@ -34,6 +35,7 @@ class TextLines(Op):
         filenames: A path, a pattern, a URI, or a list of them.
         compression_type: "GZIP", "ZLIB", or None.
         buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: the buffer, which grows for a longer line, and the lines asked for.
     State: the number of the file and an offset in it; of a compressed one, which is read again up to there, the number
@@ -45,9 +47,11 @@ class TextLines(Op):
     filenames: Any
     compression_type: str | None = None
     buffer_size: int | None = None
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_on_error(self.on_error)
         compression = check_compression("compression_type", self.compression_type)
         object.__setattr__(self, "compression_type", compression)
         if self.buffer_size is not None:
@@ -68,7 +72,7 @@ class TextLines(Op):
         def open_lines(path: str, position: State) -> _Lines:
             return _Lines(path, context, self.compression_type, self.buffer_size, position or 0)
 
-        return FilesCursor(context, self._paths, open_lines)
+        return FilesCursor(context, self._paths, open_lines, self.on_error)
 
     def describe(self) -> str:
         compression = "" if self.compression_type is None else f", {self.compression_type}"
@@ -139,10 +143,14 @@ class _Lines:
 
     def skip(self, n: int) -> int:
         window, skipped = self._window, 0
-        while skipped < n and self._reach_line():
-            end = window.data.find(b"\n", window.start, window.stop)
-            window.drop((window.stop if end < 0 else end + 1) - window.start)
-            skipped += 1
+        try:
+            while skipped < n and self._reach_line():
+                end = window.data.find(b"\n", window.start, window.stop)
+                window.drop((window.stop if end < 0 else end + 1) - window.start)
+                skipped += 1
+        except FormatError:
+            if not skipped:
+                raise
         self._number += skipped
         return skipped
 

@@ -1,8 +1,8 @@
 """TFRecord files as a source: what `ps.TFRecordDataset` is made of.
 
 In their own order files are streamed, a window at a time. Where something reaches for records far apart (`shuffle`,
-`shard`), files of this machine that are not compressed are gone through once for an index, and order is arithmetic on
-numbers from then on.
+`shard`), files that are not compressed are gone through once for an index, and order is arithmetic on numbers from then
+on.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from ..cursor import Cursor, State
 from ..element import string
+from ..errors import BadArgument
 from ..memory.ledger import format_bytes
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Reader, argument
@@ -21,7 +22,7 @@ from ..spec import Spec, TensorSpec
 from .file_window import of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, is_local, shown_paths
-from .reading import FilesCursor
+from .reading import FilesCursor, StreamsFiles, check_on_error
 from .record_index import RecordIndex
 from .record_reader import RecordReader
 from .record_window import StreamedRecords, Windows
@@ -33,13 +34,15 @@ _INDEXED = Traits(runtime="source")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TFRecords(Op):
+class TFRecords(StreamsFiles, Op):
     """The records of TFRecord files, as byte strings.
 
     Args:
         filenames: A path, a pattern, a URI, or a list of them.
         compression_type: "GZIP", "ZLIB", or None.
         buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        index: Where it is kept: "memory", "saved" beside each file too, or None: in memory, and none of remote files.
+        on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file. Then there is no index.
 
     Memory: the buffer, which grows for a longer record, and the records asked for; under `shuffle` and `shard` an index
         of 8 bytes a record.
@@ -47,23 +50,30 @@ class TFRecords(Op):
         one integer.
     """
 
-    tuning: ClassVar[tuple[str, ...]] = ("buffer_size",)
+    tuning: ClassVar[tuple[str, ...]] = ("buffer_size", "index")
 
     filenames: Any
     compression_type: str | None = None
     buffer_size: int | None = None
+    index: str | None = dataclasses.field(default=None, kw_only=True)
+    on_error: str = dataclasses.field(default="raise", kw_only=True)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _index: RecordIndex | None = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_on_error(self.on_error)
         compression = check_compression("compression_type", self.compression_type)
         object.__setattr__(self, "compression_type", compression)
         if self.buffer_size is not None:
             object.__setattr__(self, "buffer_size", argument("buffer_size", self.buffer_size, at_least=0))
         paths = tuple(expand_paths(self.filenames))
         object.__setattr__(self, "_paths", paths)
-        has_index = compression is None and all(map(is_local, paths))
-        object.__setattr__(self, "_index", RecordIndex(paths) if has_index else None)
+        if self.index not in (None, "memory", "saved"):
+            raise BadArgument(f"index: expected None, 'memory' or 'saved', got {self.index!r}")
+        # Which records are left out shows when they are read: by number they could not be told from others.
+        can_have_index = compression is None and self.on_error == "raise"
+        has_index = can_have_index and (self.index is not None or all(map(is_local, paths)))
+        object.__setattr__(self, "_index", RecordIndex(paths, self.index == "saved") if has_index else None)
 
     @property
     def name(self) -> str:
@@ -110,7 +120,7 @@ class TFRecords(Op):
         def open_records(path: str, position: State) -> StreamedRecords:
             return StreamedRecords(path, context, self.compression_type, self.buffer_size, position, windows)
 
-        return FilesCursor(context, self._paths, open_records)
+        return FilesCursor(context, self._paths, open_records, self.on_error)
 
     def describe(self) -> str:
         compression = "" if self.compression_type is None else f", {self.compression_type}"

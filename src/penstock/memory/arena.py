@@ -307,18 +307,19 @@ class Arena:
     def unaccounted_bytes(self, block: Block) -> int:
         """Bytes of a block that no slot holds and that are not a view of the user's own arrays."""
         if block.columns is not None:
-            return sum(map(self._leaf_bytes, block.columns))
+            return sum(map(self.unaccounted_leaf_bytes, block.columns))
         total = 0
         for row in block.rows():
             if type(row) is np.ndarray:
-                total += self._leaf_bytes(row)
+                total += self.unaccounted_leaf_bytes(row)
             elif is_dataset(row):
                 total += leaf_bytes(row)
             elif type(row) is not Failed:
-                total += sum(map(self._leaf_bytes, Structure.of(row).flatten(row)))
+                total += sum(map(self.unaccounted_leaf_bytes, Structure.of(row).flatten(row)))
         return total
 
-    def _leaf_bytes(self, leaf: Any) -> int:
+    def unaccounted_leaf_bytes(self, leaf: Any) -> int:
+        """Likewise of one leaf."""
         if isinstance(leaf, np.ndarray) and leaf.base is not None:
             if not leaf.flags.writeable:
                 return 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..block import Block, stack_leaves
 from ..element import Failed, Structure, as_leaf, nbytes_of, normalize
-from ..errors import BadType, OverBudget, PenstockError
+from ..errors import BadType, FormatError, OverBudget, PenstockError
 from ..options import AUTOTUNE
 from ..plan.op import Context, Room, argument
 from .stack import Likeness
@@ -169,6 +169,8 @@ class Calls:
 
     def _failed(self, error: Exception, place: int) -> Failed:
         if isinstance(error, PenstockError):
+            if isinstance(error, FormatError) and error.file is not None:
+                self._context.count_failed(error.file, 1)
             return Failed(self._context.located(error))
         return Failed(self._context.noted(error, place))
 

@@ -10,6 +10,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..errors import BadArgument
 from ..order import ShardOrder
+from ..plan.node import Node, Origin
 from ..plan.op import Context, Op, OrderOf, argument
 from ..plan.traits import Traits
 from ..spec import Spec
@@ -24,10 +25,20 @@ _TRAITS = Traits(runtime="order", moves_below_map=True, by_place=True, needs_ind
 class Shard(Op):
     """Elements `index`, `index + num_shards`, `index + 2·num_shards`, …
 
-    Sharding is by place: functions below do not run on other shards' elements.
+    Sharding is by place: functions below do not run on other shards' elements. Of a source that is not read at any
+    place (compressed files, text, tables) each shard reads all files for its part of the elements. There `by="file"`
+    lets it read its part of the files: which elements a shard has is up to their sizes then. Shards have no element in
+    common, are everything together, and are as much work each.
+
+    Args:
+        num_shards: How many shards there are.
+        index: Which of them this is, from 0.
+        by: "element": every `num_shards`-th one, as in tf.data. "file": files right below, or below maps, are dealt out
+            by size. Some are whole; one on the border of two shards, or of more if there are more shards than files, is
+            dealt out element by element. A source that is read at any place is sharded by element all the same.
 
     Memory: nothing.
-    State: one integer and its input's.
+    State: one integer and its input's; with `by="file"` its input's.
 
     >>> import penstock as ps
     >>> [int(x) for x in ps.Dataset.range(7).shard(3, 1)]
@@ -36,12 +47,23 @@ class Shard(Op):
 
     num_shards: int
     index: int
+    by: str = dataclasses.field(default="element", kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.by not in ("element", "file"):
+            raise BadArgument(f"by: expected 'element' or 'file', got {self.by!r}")
         object.__setattr__(self, "num_shards", argument("num_shards", self.num_shards, at_least=1))
         object.__setattr__(self, "index", argument("index", self.index, at_least=0))
         if self.index >= self.num_shards:
             raise BadArgument(f"index: expected less than num_shards = {self.num_shards}, got {self.index}")
+
+    def placed_on(self, input: Node, origin: Origin) -> Node:
+        if self.by == "element" or self.num_shards == 1:
+            return super().placed_on(input, origin)
+        if len(input.inputs) == 1 and input.op.traits.one_to_one and input.op.traits.pure:
+            return input.on(self.placed_on(input.input, origin))
+        source = input.op.file_shard(self.num_shards, self.index)
+        return super().placed_on(input, origin) if source is None else input.with_op(source)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs

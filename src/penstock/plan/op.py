@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..memory.ledger import Share
     from ..memory.spill import SpillSpace
     from ..memory.transit import Transit
-    from .node import Node
+    from .node import Node, Origin
 
 __all__ = [
     "BlockKind",
@@ -216,6 +216,22 @@ class Op:
         """Whether what it gives takes no memory: read-only views of the user's arrays."""
         return False
 
+    def placed_on(self, input: Node, origin: Origin) -> Node:
+        """The plan with this operator on top, as the user wrote it there.
+
+        Raises:
+            PlanError: It cannot stand there, whatever the elements are like.
+        """
+        return type(input)(self, (input,), origin)
+
+    def file_shard(self, num_shards: int, index: int) -> Op | None:
+        """This source, reading one of several equal parts of its files; None where elements are told apart by number.
+
+        Raises:
+            PlanError: It does not read files.
+        """
+        raise BadArgument(f"by='file': expected a source of files below, got {self.name}; use by='element'")
+
     def open(self, context: Context) -> Cursor:
         raise AssertionError(f"{type(self).__name__} does not run as a cursor")
 
@@ -262,6 +278,11 @@ class Op:
     def reading_may_fail(self) -> bool:
         """Whether a source's elements lie somewhere from where they may not come."""
         return False
+
+    @property
+    def class_names(self) -> Sequence[str] | None:
+        """The names of a source's classes, in the order of their labels; None where it has no labels."""
+        return None
 
     @property
     def held_bytes(self) -> int:

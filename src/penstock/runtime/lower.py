@@ -7,6 +7,7 @@ share of the stage that asked for them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,6 +39,8 @@ from .progress import ProgressBar
 from .settings import Settings
 
 __all__ = ["Stages"]
+
+_COUNTING = threading.Lock()
 
 
 class Stages:
@@ -375,7 +378,8 @@ class _Context:
 
     def count_failed(self, file: str, num_elements: int) -> None:
         failed = self.meter.failed_by_file
-        failed[file] = failed.get(file, 0) + num_elements
+        with _COUNTING:  # threads of one stage count together
+            failed[file] = failed.get(file, 0) + num_elements
 
     def located(self, error: PenstockError) -> PenstockError:
         return located(error, self.node.op.name, self.node.origin)

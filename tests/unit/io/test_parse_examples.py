@@ -13,16 +13,24 @@ from penstock.testing import check_op, elements_of, same
 from tests.unit.io.files import at_the_minimum
 
 Fixed = ps.io.FixedLenFeature
+VarLen, Ragged, Sequence = ps.io.VarLenFeature, ps.io.RaggedFeature, ps.io.FixedLenSequenceFeature
 NAMES = ("x", "y", "s", "ünï")
 KINDS = ("float32", "int64", "bytes")
 
 
 @st.composite
 def specs(draw: Any) -> dict[str, Any]:
-    """Features of fixed length, with and without defaults."""
+    """Features of fixed length, with and without defaults, and of any."""
     found: dict[str, Any] = {}
     for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True)):
         shape, kind = draw(st.sampled_from([(), (1,), (2,), (2, 2), (0,)])), draw(st.sampled_from(KINDS))
+        any_length = draw(st.sampled_from([None, None, VarLen, Ragged, Sequence, Sequence]))
+        if any_length is Sequence and 0 not in shape:
+            found[name] = Sequence(shape, kind, allow_missing=True)
+            continue
+        if any_length in (VarLen, Ragged):
+            found[name] = any_length(kind)
+            continue
         size = int(np.prod(shape))
         default = ([b"d"] if kind == "bytes" else [7]) * size
         given_default = np.array(default, object if kind == "bytes" else kind).reshape(shape)
@@ -40,7 +48,8 @@ def records(draw: Any, spec: dict[str, Any]) -> bytes:
     for i, (name, feature) in enumerate(spec.items()):
         if i == 0 and flaw == "missing":
             continue
-        size = feature.num_values + (i == 0 and flaw == "count")
+        size = getattr(feature, "num_values", 1) * (1 if isinstance(feature, Fixed) else draw(st.integers(0, 3)))
+        size += i == 0 and flaw == "count"
         kind = "int64" if feature.dtype == np.float32 else "float32"
         dtype = np.dtype(kind) if i == 0 and flaw == "kind" else feature.dtype
         number = draw(st.integers(-3, 100))
@@ -169,6 +178,62 @@ def test_records_of_any_source_of_records_are_parsed_in_blocks(file: Path) -> No
     ):
         assert is_recognised(records.map(parse))
         check_op(records.map(parse).batch(9))
+
+
+ANY_LENGTH = {
+    "x": Ragged("float32"),
+    "parts": Sequence([2], "float32", allow_missing=True),
+    "s": VarLen(bytes),
+    "y": Fixed([], "int64"),
+}
+
+
+def of_any_length(record: Any) -> Any:
+    return ps.io.parse_single_example(record, ANY_LENGTH)
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    with ps.io.TFRecordWriter(tmp_path / "lists") as writer:
+        for i in range(60):
+            x = np.arange(i % 5, dtype=np.float32)
+            features = {"x": x, "parts": np.zeros(2 * (i % 3), np.float32), "s": [b"s"] * (i % 4), "y": i}
+            writer.write(ps.io.encode_example(features if i != 17 else {"parts": np.zeros(3, np.float32), "y": 0}))
+    return tmp_path / "lists"
+
+
+def test_features_of_any_length_are_parsed_in_blocks_too(lists: Path) -> None:
+    records = ps.TFRecordDataset(lists)
+    for dataset in (
+        records.map(of_any_length),
+        records.map(of_any_length).shuffle(20, seed=1),
+        records.map(lambda r: of_any_length(r)["x"]).ragged_batch(8),
+        records.map(lambda r: of_any_length(r)["parts"]).padded_batch(8),
+        records.map(lambda r: of_any_length(r)["s"]).batch(1),
+        records.map(of_any_length).ignore_errors().map(lambda e: e["x"].sum()).batch(7),
+        records.map(lambda r: of_any_length(r)["x"], num_parallel_calls=2).padded_batch(9).prefetch(1),
+    ):
+        assert is_recognised(dataset)
+        check_op(dataset)
+    errors = [e for e in elements_of(records.map(of_any_length).run()) if hasattr(e, "error")]
+    assert len(errors) == 1
+    assert "got 3 values in all" in str(errors[0].error)
+
+
+def test_rows_with_partitions_are_parsed_as_written(lists: Path) -> None:
+    spec = {"x": Ragged("float32", partitions=[ps.io.RaggedFeature.UniformRowLength(1)])}
+    assert not is_recognised(ps.TFRecordDataset(lists).map(lambda r: ps.io.parse_single_example(r, spec)))
+
+
+def test_rows_may_be_changed_and_kept(lists: Path) -> None:
+    found = list(ps.TFRecordDataset(lists).take(10).map(lambda r: of_any_length(r)["x"]))
+    for row in found:
+        row += 1
+    assert [row.tolist() for row in found] == [[x + 1.0 for x in range(i % 5)] for i in range(10)]
+
+
+def test_the_minimum_is_enough_for_any_length(lists: Path) -> None:
+    at_the_minimum(ps.TFRecordDataset(lists).take(16).map(lambda r: of_any_length(r)["x"]).padded_batch(4))
 
 
 def test_batches_do_not_share_arrays(file: Path) -> None:

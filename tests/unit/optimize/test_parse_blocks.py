@@ -52,6 +52,7 @@ def records(tmp_path: Path) -> Any:
 
 
 RECOGNISED: list[Callable[[Any], Any]] = [
+    lambda r: ps.io.parse_single_example(r, {"x": ps.io.VarLenFeature("float32")}),
     parse,
     popped,
     lambda r: parse(r)["x"],
@@ -87,7 +88,6 @@ OPAQUE: list[Callable[[Any], Any]] = [
     lambda r: ps.io.parse_single_example(r, {"x": 3}),
     lambda r: ps.io.parse_example(r, SPEC),
     lambda r: ps.io.parse_example([r], SPEC),
-    lambda r: ps.io.parse_single_example(r, {"x": ps.io.VarLenFeature("float32")}),
     lambda a, b: a,
 ]
 

@@ -1,0 +1,97 @@
+"""Records with features of any length, parsed a block at a time and cut into the values of each record."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..element import Sparse, Structure
+from ..memory.arena import Arena
+from .example_columns import record_error
+from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
+from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+
+__all__ = ["RowParser", "is_cut_by_record"]
+
+
+def is_cut_by_record(feature: Feature) -> bool:
+    """Whether what one record has of it is a part of what a block has."""
+    return not isinstance(feature, RaggedFeature) or not feature.partitions
+
+
+class RowParser:
+    """Parses blocks to lists of elements: views of arrays that have the values of all, in slots where they are large.
+
+    Args:
+        table: What is parsed; `is_cut_by_record` holds for each feature.
+        structure: The nest of an element.
+        names: The features in that nest, leaf by leaf.
+        arena: Where arrays are made.
+    """
+
+    def __init__(self, table: FeatureTable, structure: Structure, names: tuple[str, ...], arena: Arena) -> None:
+        self._table = table
+        self._structure = structure
+        self._names = names
+        self._arena = arena
+        self._makers: list[Callable[[int], np.ndarray] | None] = [
+            arena.maker(feature.shape, feature.dtype) if isinstance(feature, FixedLenFeature) else None
+            for feature in map(table.features.get, table.keys)
+        ]
+
+    def rows(self, records: Records, count: int) -> tuple[list[Any], int]:
+        """The elements of a block, and how many bytes of them lie in no slot.
+
+        Raises:
+            RecordError: One of the records is not what was asked for.
+            OverBudget: There is no room for the values of all.
+        """
+        table = self._table
+        outputs = [np.empty(count + 1, np.int64) if make is None else make(count) for make in self._makers]
+        found = table.parse(records, Layout.SINGLE_EXAMPLE, outputs)
+        self._check_parts(outputs)
+        values: dict[int, np.ndarray] = {}
+        for number, (key, splits) in enumerate(zip(table.keys, outputs, strict=True)):
+            if self._makers[number] is None:
+                values[number] = self._arena.empty((int(splits[-1]),), DTYPES[table.columns[key].kind])
+                found.fill(number, values[number], 0)
+        leaves: list[list[Any]] = []
+        nbytes = 0
+        for name in self._names:
+            feature = table.features[name]
+            key = (feature.value_key or name) if isinstance(feature, RaggedFeature) else name
+            number = table.keys.index(key)
+            if isinstance(feature, FixedLenFeature):
+                leaves.append(list(outputs[number]))
+                nbytes += self._arena.unaccounted_leaf_bytes(outputs[number])
+                continue
+            leaves.append(list(_cut(feature, values[number], outputs[number])))
+            nbytes += self._arena.unaccounted_leaf_bytes(values[number])
+            if isinstance(feature, VarLenFeature):
+                nbytes += 8 * (values[number].size + count)  # indices and shapes
+        return [self._structure.unflatten(parts) for parts in zip(*leaves, strict=True)], nbytes
+
+    def _check_parts(self, outputs: list[np.ndarray]) -> None:
+        """Refuses sequences that have no whole number of parts, those too that nobody picks."""
+        for name, feature in self._table.features.items():
+            if isinstance(feature, FixedLenSequenceFeature):
+                splits = outputs[self._table.keys.index(name)]
+                if (splits % feature.num_values).any():  # which record it is, its own parsing tells
+                    raise record_error(f"feature {name!r}: expected parts of {feature.num_values} values", 0, name)
+
+
+def _cut(feature: Feature, values: np.ndarray, splits: np.ndarray) -> Iterator[Any]:
+    """The values of each record, as `parse_single_example` gives them."""
+    places = itertools.pairwise(splits.tolist())
+    if isinstance(feature, RaggedFeature):
+        return (values[start:stop] for start, stop in places)
+    if isinstance(feature, FixedLenSequenceFeature):
+        size, shape = feature.num_values, feature.shape
+        return (values[start:stop].reshape((stop - start) // size, *shape) for start, stop in places)
+    return (
+        Sparse(np.arange(stop - start).reshape(-1, 1), values[start:stop], np.array([stop - start]))
+        for start, stop in places
+    )
