@@ -111,4 +111,5 @@ NB_MODULE(_native, m) {
   bind_example(m);
   bind_encoder(m);
   bind_encode_one(m);
+  bind_resize(m);
 }

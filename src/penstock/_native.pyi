@@ -270,3 +270,14 @@ def encode_plain_example(features: dict[str, Any]) -> bytes | None:
 
     Keys are sorted by their bytes. None if a value or key is not plain, or does not fit.
     """
+
+def resize_bilinear(image: NDArray[Any], out: NDArray[np.float32]) -> None:
+    """Writes an image in the size of `out`, bilinear with pixels at halves, to the last bit as TensorFlow does.
+
+    Args:
+        image: (height, width, channels), of 8 or 16 bits, int32, float32 or float64; each row contiguous.
+        out: (new_height, new_width, channels), C-contiguous and writeable. Must not share memory with `image`.
+
+    Raises:
+        ValueError: Something about the arrays is different.
+    """
