@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <tuple>
+#include <utility>
 
 #include "binding.h"
 #include "crc32c.h"
@@ -166,6 +167,30 @@ std::size_t frame_one(nb::bytes record, nb::handle out, nb::handle start) {
   return run();
 }
 
+// Frames records one after the other into a bytearray, which cannot change its size while this lives. With the GIL all
+// the time: a buffer is short, and nobody sees half a record.
+class RecordBuffer {
+ public:
+  explicit RecordBuffer(nb::handle memory) : memory_(memory, PyBUF_WRITABLE) {}
+
+  // False, and nothing happens, unless it is `bytes` and fits.
+  bool add(nb::handle record) {
+    if (!PyBytes_CheckExact(record.ptr())) return false;
+    const Span data{reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(record.ptr())),
+                    static_cast<std::size_t>(PyBytes_GET_SIZE(record.ptr()))};
+    if (data.size + kRecordFrame > memory_.size() - filled_) return false;
+    frame_record(data, memory_.data() + filled_);
+    filled_ += data.size + kRecordFrame;
+    return true;
+  }
+
+  std::size_t take() { return std::exchange(filled_, 0); }
+
+ private:
+  const Bytes memory_;
+  std::size_t filled_ = 0;
+};
+
 std::tuple<std::size_t, int, std::uint64_t, std::uint64_t> check(nb::handle buffer, Indices offsets, Indices lengths) {
   const Bytes buffer_(buffer);
   require_aligned("offsets", offsets);
@@ -240,6 +265,10 @@ void bind_tfrecord(nb::module_& m) {
                 "offsets: NDArray[int64], lengths: NDArray[int64]) -> tuple[int, int, int, int, int]"));
   m.def("frame_record", &frame_one, "record"_a, "out"_a, "start"_a,
         nb::sig("def frame_record(record: bytes, out: Buffer, start: int) -> int"));
+  nb::class_<RecordBuffer>(m, "RecordBuffer")
+      .def(nb::init<nb::handle>(), "memory"_a, nb::sig("def __init__(self, memory: bytearray) -> None"))
+      .def("add", &RecordBuffer::add, "record"_a.none(), nb::sig("def add(self, record: object) -> bool"))
+      .def("take", &RecordBuffer::take);
   m.def("check_records", &check, "buffer"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(),
         nb::sig("def check_records(buffer: Buffer, offsets: NDArray[int64], lengths: NDArray[int64]) -> "
                 "tuple[int, int, int, int]"));

@@ -188,6 +188,16 @@ def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], 
         IndexError: A record lies outside of its buffer.
     """
 
+class RecordBuffer:
+    """Room for framed records. `memory` cannot change its size meanwhile."""
+
+    def __init__(self, memory: bytearray) -> None: ...
+    def add(self, record: object) -> bool:
+        """Frames a record behind those before it; False, and nothing happens, unless it is `bytes` and fits."""
+
+    def take(self) -> int:
+        """How many bytes of the memory are filled. The next record comes to its beginning again."""
+
 def frame_record(record: bytes, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
     """The same for one record."""
 
@@ -265,10 +275,10 @@ def encode_examples(columns: list[EncodedColumn], framed: bool, lengths: NDArray
 def encode_feature_lists(columns: list[EncodedColumn], num_steps: list[int]) -> bytes:
     """Serializes the feature lists of one SequenceExample: each row of a column is a step."""
 
-def encode_plain_example(features: dict[str, Any]) -> bytes | None:
+def encode_plain_example(features: Any) -> bytes | None:
     """Serializes one Example of plain values: numbers, strings, flat lists of one kind, C-contiguous arrays.
 
-    Keys are sorted by their bytes. None if a value or key is not plain, or does not fit.
+    Keys are sorted by their bytes. None if it is no dict, a value or key is not plain, or does not fit.
     """
 
 def resize_bilinear(image: NDArray[Any], out: NDArray[np.float32]) -> None:
