@@ -2,17 +2,12 @@
 
 #include <nanobind/stl/tuple.h>
 
-#include <cerrno>
 #include <tuple>
 #include <utility>
 
 #include "binding.h"
 #include "crc32c.h"
 #include "tfrecord.h"
-
-#if !defined(_WIN32)
-#include <unistd.h>
-#endif
 
 using namespace nb::literals;
 
@@ -214,46 +209,6 @@ nb::list cut(nb::handle records) {
   return out;
 }
 
-#if !defined(_WIN32)
-// Reads `length` bytes at `offset`, or fewer at the end of the file; -1 and errno for an error.
-std::int64_t read_whole(int file, std::uint8_t* out, std::int64_t length, std::int64_t offset) {
-  std::int64_t done = 0;
-  while (done < length) {
-    const auto got = ::pread(file, out + done, static_cast<std::size_t>(length - done), static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return -1;
-    if (got == 0) break;
-    done += got;
-  }
-  return done;
-}
-
-std::tuple<std::size_t, std::int64_t> read_pieces(int file, Indices offsets, Indices lengths, nb::handle out) {
-  const Bytes out_(out, PyBUF_WRITABLE);
-  require_aligned("offsets", offsets);
-  require_aligned("lengths", lengths);
-  if (offsets.size() != lengths.size()) throw std::invalid_argument("offsets and lengths must be of one length");
-  std::size_t total = 0;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const std::int64_t length = lengths.data()[i];
-    if (length < 0 || offsets.data()[i] < 0 || static_cast<std::uint64_t>(length) > out_.size() - total) {
-      throw std::invalid_argument("the pieces do not fit in out");
-    }
-    total += static_cast<std::size_t>(length);
-  }
-  const nb::gil_scoped_release no_gil;
-  std::uint8_t* at = out_.data();
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const std::int64_t length = lengths.data()[i];
-    const std::int64_t got = read_whole(file, at, length, offsets.data()[i]);
-    if (got < 0) return {i, -static_cast<std::int64_t>(errno)};
-    if (got < length) return {i, got};
-    at += length;
-  }
-  return {offsets.size(), 0};
-}
-#endif
-
 }  // namespace
 
 void bind_tfrecord(nb::module_& m) {
@@ -273,11 +228,6 @@ void bind_tfrecord(nb::module_& m) {
         nb::sig("def check_records(buffer: Buffer, offsets: NDArray[int64], lengths: NDArray[int64]) -> "
                 "tuple[int, int, int, int]"));
   m.def("cut_records", &cut, "records"_a, nb::sig("def cut_records(records: Records) -> list[bytes]"));
-#if !defined(_WIN32)
-  m.def("read_pieces", &read_pieces, "file"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(), "out"_a,
-        nb::sig("def read_pieces(file: int, offsets: NDArray[int64], lengths: NDArray[int64], out: Buffer) -> "
-                "tuple[int, int]"));
-#endif
   m.def("frame_records", &frame, "records"_a, "out"_a, "start"_a,
         nb::sig("def frame_records(records: Records, out: Buffer, start: int) -> int"));
 }

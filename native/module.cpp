@@ -111,5 +111,6 @@ NB_MODULE(_native, m) {
   bind_example(m);
   bind_encoder(m);
   bind_encode_one(m);
+  bind_read_records(m);
   bind_resize(m);
 }

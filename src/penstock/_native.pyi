@@ -154,22 +154,29 @@ def check_records(buffer: Buffer, offsets: NDArray[np.int64], lengths: NDArray[n
 def cut_records(records: Records) -> list[bytes]:
     """Copies records out of their buffer."""
 
-def read_pieces(
-    file: int, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: bytearray | memoryview | NDArray[Any]
-) -> tuple[int, int]:
-    """Reads pieces of a file, one behind the other into `out`. Not there on Windows.
+def read_records(
+    file: int,
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    memory: NDArray[np.uint8],
+    used: int,
+) -> tuple[list[int], int]:
+    """Reads parts of a file, each to its place in memory. Not on Windows.
 
     Args:
         file: A descriptor.
-        offsets: Where each piece begins.
-        lengths: Its bytes.
-        out: Receives them.
+        begins, ends: Where each part is in the file; in any order, also one twice.
+        targets: Where in memory each goes.
+        memory: Its first `used` bytes receive the parts; what lies behind them is room to read neighbours at once. There
+            need not be any.
+        used: See there.
 
     Returns:
-        `(number, got)`: how many pieces came whole; of the next one `got` bytes came, or it is minus an errno.
+        The numbers of the parts that could not be read, and where the file ended, or minus the number of an error.
 
     Raises:
-        ValueError: `out` is too small, or a number is negative.
+        ValueError: A part would not lie in the first `used` bytes.
     """
 
 def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
