@@ -168,8 +168,8 @@ def read_records(
         file: A descriptor.
         begins, ends: Where each part is in the file; in any order, also one twice.
         targets: Where in memory each goes.
-        memory: Its first `used` bytes receive the parts; what lies behind them is room to read neighbours at once. There
-            need not be any.
+        memory: Its first `used` bytes receive the parts; what lies behind them is room to read neighbours at once.
+            There need not be any.
         used: See there.
 
     Returns:

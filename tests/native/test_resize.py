@@ -83,5 +83,5 @@ def test_what_is_refused(image: np.ndarray, out: np.ndarray, complaint: str) -> 
 def test_out_must_be_writeable_and_contiguous() -> None:
     out = out_of(4, 4, 3)
     for refused in (out[::2], np.broadcast_to(np.float32(0), (2, 2, 3))):
-        with pytest.raises(ValueError, match="contiguous|writ|read-only"):
+        with pytest.raises(ValueError, match=r"contiguous|writ|read-only"):
             resize_bilinear(pixels((4, 4, 3), np.uint8), refused)

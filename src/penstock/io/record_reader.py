@@ -1,8 +1,8 @@
 """Records of TFRecord files by number: those that are asked for, and those that will be next, in one go.
 
 Who reads in an order knows the numbers that come next. So a *group* of records is read at a time, as many as there is
-memory for, into one slot of the arena: neighbours in a file in one read, and from there each to its place, so that records
-lie in memory in the order in which they are wanted. Blocks of records refer to that slot.
+memory for, into one slot of the arena: neighbours in a file in one read, and from there each to its place, so that
+records lie in memory in the order in which they are wanted. Blocks of records refer to that slot.
 """
 
 from __future__ import annotations
