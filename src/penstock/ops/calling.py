@@ -65,6 +65,8 @@ def truth(value: Any, what: str) -> bool:
     return bool(leaf)
 
 
+# Results of this size are copied to their batch one by one as quickly as stacked, and should not be copied twice.
+_LARGE_BYTES = 1 << 16
 # Small results are counted together: a look at the account for each would take longer than a small function.
 _COUNTED_BYTES = 1 << 16
 
@@ -110,7 +112,10 @@ class Calls:
         if isinstance(first, np.generic):
             return self._scalars(first, rows, keys, block, place)
         if room is not None:
-            room.add(nbytes_of(first))
+            nbytes = nbytes_of(first)
+            room.add(nbytes)
+            if room.is_of_part and nbytes > _LARGE_BYTES:
+                return self._listed([first], rows, keys, block, place, room)
         return self._stacked(first, rows, keys, block, place, room)
 
     def _listed(
