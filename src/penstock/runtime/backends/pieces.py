@@ -7,8 +7,8 @@ interpreter. So a piece should be worth about a millisecond. Where the demand is
   were delivered so far, so that who takes ten elements does not pay for thousands.
 - Large ones that are cheap all the same are *joined* (`_join`): as many as may be in flight anyway, in fewer pieces.
 
-Where the demand is for many elements, such as a batch of images, a piece of a single one is still dear: somebody wakes for
-each, and the interpreter is handed over while others want it. There some are *gathered* (`_gather`) for a few
+Where the demand is for many elements, such as a batch of images, a piece of a single one is still dear: somebody wakes
+for each, and the interpreter is handed over while others want it. There some are *gathered* (`_gather`) for a few
 milliseconds of work, of which the consumer waits for many in any case.
 """
 
@@ -30,7 +30,7 @@ _PIECE_BYTES = 1 << 16
 _FREE_PART = 16
 # Joined elements are no more than there would be anyway, but must be had at once.
 _JOINED_FREE_PART = 2
-# A piece of elements that take about as long as a piece should is of so much work, and of so small a part of the demand.
+# Elements that take about as long as a piece should are gathered for so much work, and so small a part of the demand.
 _GATHERED_NS = 5_000_000
 _GATHERED_PART = 4
 # Waking a thread is worth it for so much work.
@@ -146,6 +146,6 @@ class Pieces:
         level = self._tuner.level
         fitting = self._share.free_bytes // (_FREE_PART * (level + 1) * self._element_bytes)
         part = self._largest_demand // (_GATHERED_PART * level)
-        # As for joined ones: on a busy machine the quickest tell what an element costs, and the average if some are dear.
+        # As for joined ones: where others are busy the quickest tell what an element costs; the average, if some are dear.
         short = min(_GATHERED_NS // self._quick_ns, 4 * _GATHERED_NS // self.element_ns)
         return max(1, min(short, part, self.num_delivered // (16 * level), fitting))
