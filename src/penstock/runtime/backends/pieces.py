@@ -146,6 +146,6 @@ class Pieces:
         level = self._tuner.level
         fitting = self._share.free_bytes // (_FREE_PART * (level + 1) * self._element_bytes)
         part = self._largest_demand // (_GATHERED_PART * level)
-        # As for joined ones: where others are busy the quickest tell what an element costs; the average, if some are dear.
+        # As for joined ones: the quickest tell what an element costs on a busy machine, the average that some are dear.
         short = min(_GATHERED_NS // self._quick_ns, 4 * _GATHERED_NS // self.element_ns)
         return max(1, min(short, part, self.num_delivered // (16 * level), fitting))
