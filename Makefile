@@ -64,7 +64,7 @@ large: $(STAMPS)/test
 	@PENSTOCK_LARGE_FILES=1 $(BIN)/python -m pytest -q -s tests/memory/test_real_files.py
 
 # Needs neither Python nor .venv: the kernels know nothing of it.
-SANITIZED := $(addprefix native/,crc32c.cpp example_encode.cpp example_lists.cpp example_parse.cpp pieces.cpp sequence_example.cpp tfrecord.cpp)
+SANITIZED := $(addprefix native/,crc32c.cpp example_encode.cpp example_lists.cpp example_parse.cpp pieces.cpp read_records.cpp sequence_example.cpp tfrecord.cpp)
 SANITIZE := -std=c++17 -O1 -g -Wall -Wextra -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 sanitize: build/sanitize

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <vector>
 
 #include "binding.h"
@@ -17,29 +16,18 @@ using namespace nb::literals;
 namespace penstock::binding {
 namespace {
 
-class LentBuffer {
- public:
-  LentBuffer() = default;
-  ~LentBuffer() {
-    if (is_lent_) PyBuffer_Release(&view_);
-  }
-  LentBuffer(const LentBuffer&) = delete;
-  LentBuffer& operator=(const LentBuffer&) = delete;
-
-  bool borrow(PyObject* object) {
-    is_lent_ = PyObject_GetBuffer(object, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0;
-    if (!is_lent_) PyErr_Clear();
-    return is_lent_;
-  }
-  const Py_buffer& view() const { return view_; }
-
- private:
-  Py_buffer view_;
-  bool is_lent_ = false;
-};
-
 class PlainColumns {
  public:
+  explicit PlainColumns(std::size_t num_columns) {
+    columns_.reserve(num_columns);
+    buffers_.reserve(num_columns);
+  }
+  ~PlainColumns() {
+    for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
+  }
+  PlainColumns(const PlainColumns&) = delete;
+  PlainColumns& operator=(const PlainColumns&) = delete;
+
   // False if the value is not plain.
   bool add(PyObject* key, PyObject* value) {
     Span name;
@@ -53,8 +41,12 @@ class PlainColumns {
   std::vector<Column>& columns() { return columns_; }
 
  private:
+  // Columns point into the inner vectors, which stay where they are when the outer one grows.
   template <typename T>
-  bool keep(Kind kind, std::deque<std::vector<T>>& store, std::vector<T> values) {
+  using Kept = std::vector<std::vector<T>>;
+
+  template <typename T>
+  bool keep(Kind kind, Kept<T>& store, std::vector<T> values) {
     store.push_back(std::move(values));
     return keep(kind, store.back().data(), store.back().size());
   }
@@ -128,7 +120,7 @@ class PlainColumns {
   }
 
   template <typename From, typename To>
-  bool take_converted(Kind kind, std::deque<std::vector<To>>& store, const Py_buffer& view, std::size_t size) {
+  bool take_converted(Kind kind, Kept<To>& store, const Py_buffer& view, std::size_t size) {
     std::vector<To> values(size);
     for (std::size_t i = 0; i < size; ++i) {
       From value;
@@ -139,9 +131,12 @@ class PlainColumns {
   }
 
   bool take_array(PyObject* array) {
-    LentBuffer& buffer = buffers_.emplace_back();
-    if (!PyObject_CheckBuffer(array) || !buffer.borrow(array)) return false;
-    const Py_buffer& view = buffer.view();
+    Py_buffer& view = buffers_.emplace_back();
+    if (PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
+      PyErr_Clear();
+      buffers_.pop_back();
+      return false;
+    }
     if (view.format == nullptr || view.format[0] == 0 || view.format[1] != 0 || view.itemsize == 0) return false;
     const auto size = static_cast<std::size_t>(view.len / view.itemsize);
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(view.buf) % static_cast<std::size_t>(view.itemsize) == 0;
@@ -169,15 +164,16 @@ class PlainColumns {
   }
 
   std::vector<Column> columns_;
-  std::deque<std::vector<float>> floats_;
-  std::deque<std::vector<std::int64_t>> ints_;
-  std::deque<std::vector<Span>> strings_;
-  std::deque<LentBuffer> buffers_;
+  Kept<float> floats_;
+  Kept<std::int64_t> ints_;
+  Kept<Span> strings_;
+  std::vector<Py_buffer> buffers_;
 };
 
 // The GIL is held throughout: nobody changes the values meanwhile, and it is short.
-nb::object encode_plain_example(nb::dict features) {
-  PlainColumns plain;
+nb::object encode_plain_example(nb::handle features) {
+  if (!PyDict_CheckExact(features.ptr())) return nb::none();
+  PlainColumns plain(static_cast<std::size_t>(PyDict_GET_SIZE(features.ptr())));
   PyObject* key;
   PyObject* value;
   Py_ssize_t position = 0;
@@ -196,8 +192,8 @@ nb::object encode_plain_example(nb::dict features) {
 }  // namespace
 
 void bind_encode_one(nb::module_& m) {
-  m.def("encode_plain_example", &encode_plain_example, "features"_a,
-        nb::sig("def encode_plain_example(features: dict[str, Any]) -> bytes | None"));
+  m.def("encode_plain_example", &encode_plain_example, "features"_a.none(),
+        nb::sig("def encode_plain_example(features: Any) -> bytes | None"));
 }
 
 }  // namespace penstock::binding

@@ -3,6 +3,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include <tuple>
+#include <utility>
 
 #include "binding.h"
 #include "crc32c.h"
@@ -159,6 +160,30 @@ std::size_t frame_one(nb::bytes record, nb::handle out, nb::handle start) {
   return run();
 }
 
+// Frames records one after the other into a bytearray, which cannot change its size while this lives. With the GIL all
+// the time: a buffer is short, and nobody sees half a record.
+class RecordBuffer {
+ public:
+  explicit RecordBuffer(nb::handle memory) : memory_(memory, PyBUF_WRITABLE) {}
+
+  // False, and nothing happens, unless it is `bytes` and fits.
+  bool add(nb::handle record) {
+    if (!PyBytes_CheckExact(record.ptr())) return false;
+    const Span data{reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(record.ptr())),
+                    static_cast<std::size_t>(PyBytes_GET_SIZE(record.ptr()))};
+    if (data.size + kRecordFrame > memory_.size() - filled_) return false;
+    frame_record(data, memory_.data() + filled_);
+    filled_ += data.size + kRecordFrame;
+    return true;
+  }
+
+  std::size_t take() { return std::exchange(filled_, 0); }
+
+ private:
+  const Bytes memory_;
+  std::size_t filled_ = 0;
+};
+
 std::tuple<std::size_t, int, std::uint64_t, std::uint64_t> check(nb::handle buffer, Indices offsets, Indices lengths) {
   const Bytes buffer_(buffer);
   require_aligned("offsets", offsets);
@@ -182,21 +207,6 @@ nb::list cut(nb::handle records) {
   return out;
 }
 
-#if !defined(_WIN32)
-std::tuple<std::size_t, std::int64_t> read(int file, Indices offsets, Indices lengths, nb::handle out) {
-  const Bytes out_(out, PyBUF_WRITABLE);
-  require_aligned("offsets", offsets);
-  require_aligned("lengths", lengths);
-  if (offsets.size() != lengths.size()) throw std::invalid_argument("offsets and lengths must be of one length");
-  if (!pieces_fit(offsets.data(), lengths.data(), offsets.size(), out_.size())) {
-    throw std::invalid_argument("the pieces do not fit in out");
-  }
-  const nb::gil_scoped_release no_gil;
-  const PiecesRead done = read_pieces(file, offsets.data(), lengths.data(), offsets.size(), out_.data());
-  return {done.num_whole, done.got};
-}
-#endif
-
 }  // namespace
 
 void bind_tfrecord(nb::module_& m) {
@@ -208,15 +218,14 @@ void bind_tfrecord(nb::module_& m) {
                 "offsets: NDArray[int64], lengths: NDArray[int64]) -> tuple[int, int, int, int, int]"));
   m.def("frame_record", &frame_one, "record"_a, "out"_a, "start"_a,
         nb::sig("def frame_record(record: bytes, out: Buffer, start: int) -> int"));
+  nb::class_<RecordBuffer>(m, "RecordBuffer")
+      .def(nb::init<nb::handle>(), "memory"_a, nb::sig("def __init__(self, memory: bytearray) -> None"))
+      .def("add", &RecordBuffer::add, "record"_a.none(), nb::sig("def add(self, record: object) -> bool"))
+      .def("take", &RecordBuffer::take);
   m.def("check_records", &check, "buffer"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(),
         nb::sig("def check_records(buffer: Buffer, offsets: NDArray[int64], lengths: NDArray[int64]) -> "
                 "tuple[int, int, int, int]"));
   m.def("cut_records", &cut, "records"_a, nb::sig("def cut_records(records: Records) -> list[bytes]"));
-#if !defined(_WIN32)
-  m.def("read_pieces", &read, "file"_a, "offsets"_a.noconvert(), "lengths"_a.noconvert(), "out"_a,
-        nb::sig("def read_pieces(file: int, offsets: NDArray[int64], lengths: NDArray[int64], out: Buffer) -> "
-                "tuple[int, int]"));
-#endif
   m.def("frame_records", &frame, "records"_a, "out"_a, "start"_a,
         nb::sig("def frame_records(records: Records, out: Buffer, start: int) -> int"));
 }

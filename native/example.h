@@ -138,7 +138,7 @@ void check_column(const Column& column, std::size_t num_rows);
 // through once for each.
 class ExampleEncoder {
  public:
-  explicit ExampleEncoder(const std::vector<Column>& columns) : columns_(columns) {}
+  explicit ExampleEncoder(const std::vector<Column>& columns) : columns_(columns) { sizes_.reserve(columns.size() + 1); }
 
   // An Example of row r of every column: its size, then its bytes. Returns the end of what was written.
   std::size_t measure_example(std::size_t row);

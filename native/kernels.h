@@ -40,4 +40,28 @@ struct Table {
 void gather(const Table& table, const std::int64_t* index, std::size_t num_out, std::size_t num_known,
             std::uint8_t* out);
 
+// resize.cpp: an image in another size, as float32. `scratch` is of so many floats: `resize_scratch`.
+struct Pixels {
+  const std::uint8_t* data;  // rows of `width * channels` values, `row_stride` bytes apart
+  std::size_t height, width, channels;
+  std::ptrdiff_t row_stride;
+};
+// The two pixels on either side of a new one, each times `step`, and how much of the upper one is in it.
+struct Tap {
+  std::uint32_t lower, upper;
+  float share;
+};
+struct Resize {
+  const Tap* rows;     // of step 1
+  const Tap* columns;  // of a step for each channel
+  std::size_t height, width;
+};
+inline constexpr std::size_t kResizePad = 4;
+inline std::size_t resize_scratch(const Pixels& image, const Resize& resize) {
+  return (image.width + 2 * resize.width) * image.channels + 3 * kResizePad;
+}
+void make_taps(std::size_t num_in, std::size_t num_out, std::size_t step, Tap* out);
+template <typename T>
+void resize_bilinear(const Pixels& image, const Resize& resize, float* scratch, float* out);
+
 }  // namespace penstock

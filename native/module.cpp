@@ -128,4 +128,6 @@ NB_MODULE(_native, m) {
   bind_encoder(m);
   bind_encode_one(m);
   bind_rows(m);
+  bind_read_records(m);
+  bind_resize(m);
 }

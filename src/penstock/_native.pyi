@@ -177,22 +177,29 @@ def write_row(columns: tuple[NDArray[Any], ...], types: tuple[type, ...], row: i
 def cut_records(records: Records) -> list[bytes]:
     """Copies records out of their buffer."""
 
-def read_pieces(
-    file: int, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: bytearray | memoryview | NDArray[Any]
-) -> tuple[int, int]:
-    """Reads pieces of a file, one behind the other into `out`. Not there on Windows.
+def read_records(
+    file: int,
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    memory: NDArray[np.uint8],
+    used: int,
+) -> tuple[list[int], int]:
+    """Reads parts of a file, each to its place in memory. Not on Windows.
 
     Args:
         file: A descriptor.
-        offsets: Where each piece begins.
-        lengths: Its bytes.
-        out: Receives them.
+        begins, ends: Where each part is in the file; in any order, also one twice.
+        targets: Where in memory each goes.
+        memory: Its first `used` bytes receive the parts; what lies behind them is room to read neighbours at once.
+            There need not be any.
+        used: See there.
 
     Returns:
-        `(number, got)`: how many pieces came whole; of the next one `got` bytes came, or it is minus an errno.
+        The numbers of the parts that could not be read, and where the file ended, or minus the number of an error.
 
     Raises:
-        ValueError: `out` is too small, or a number is negative.
+        ValueError: A part would not lie in the first `used` bytes.
     """
 
 def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
@@ -210,6 +217,16 @@ def frame_records(records: Records, out: bytearray | memoryview | NDArray[Any], 
         ValueError: `out` is too small. It is untouched.
         IndexError: A record lies outside of its buffer.
     """
+
+class RecordBuffer:
+    """Room for framed records. `memory` cannot change its size meanwhile."""
+
+    def __init__(self, memory: bytearray) -> None: ...
+    def add(self, record: object) -> bool:
+        """Frames a record behind those before it; False, and nothing happens, unless it is `bytes` and fits."""
+
+    def take(self) -> int:
+        """How many bytes of the memory are filled. The next record comes to its beginning again."""
 
 def frame_record(record: bytes, out: bytearray | memoryview | NDArray[Any], start: int) -> int:
     """The same for one record."""
@@ -288,8 +305,19 @@ def encode_examples(columns: list[EncodedColumn], framed: bool, lengths: NDArray
 def encode_feature_lists(columns: list[EncodedColumn], num_steps: list[int]) -> bytes:
     """Serializes the feature lists of one SequenceExample: each row of a column is a step."""
 
-def encode_plain_example(features: dict[str, Any]) -> bytes | None:
+def encode_plain_example(features: Any) -> bytes | None:
     """Serializes one Example of plain values: numbers, strings, flat lists of one kind, C-contiguous arrays.
 
-    Keys are sorted by their bytes. None if a value or key is not plain, or does not fit.
+    Keys are sorted by their bytes. None if it is no dict, a value or key is not plain, or does not fit.
+    """
+
+def resize_bilinear(image: NDArray[Any], out: NDArray[np.float32]) -> None:
+    """Writes an image in the size of `out`, bilinear with pixels at halves, to the last bit as TensorFlow does.
+
+    Args:
+        image: (height, width, channels), of 8 or 16 bits, int32, float32 or float64; each row contiguous.
+        out: (new_height, new_width, channels), C-contiguous and writeable. Must not share memory with `image`.
+
+    Raises:
+        ValueError: Something about the arrays is different.
     """

@@ -23,6 +23,7 @@
 #include "../../native/example.h"
 #include "../../native/mix.h"
 #include "../../native/pieces.h"
+#include "../../native/read_records.h"
 #include "../../native/tfrecord.h"
 
 using namespace penstock;
@@ -178,21 +179,30 @@ void check_places(const Bytes& bytes, Draws& draws) {
   }
 }
 
-// Pieces of a file by the same places, into a block of exactly the size that they are said to fit in.
+// Pieces of a file by any places, into a block of exactly the size that they are said to fit in.
 void read_places(const std::string& path, std::size_t file_size, Draws& draws) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   require(file >= 0, "a file of the corpus");
-  std::int64_t offsets[3];
-  std::int64_t lengths[3];
-  for (int i = 0; i < 3; ++i) {
-    offsets[i] = some_number(file_size, draws);
-    lengths[i] = some_number(file_size, draws);
+  const std::size_t used = draws.below(4 * file_size + 40);
+  const std::size_t size = used + draws.below(2 * file_size + 2);
+  std::vector<FilePiece> pieces;
+  for (std::size_t i = 0; i < 6; ++i) {
+    // Any numbers now and then; mostly those that fit.
+    const bool any = draws.below(3) == 0;
+    const auto near = static_cast<std::int64_t>(draws.below(file_size + 1));
+    const std::int64_t begin = any ? some_number(file_size, draws) : near;
+    const std::int64_t end = any ? some_number(file_size, draws) : near + static_cast<std::int64_t>(draws.below(40));
+    const std::int64_t target = any ? some_number(used, draws) : static_cast<std::int64_t>(draws.below(used + 1));
+    try {
+      pieces.push_back(file_piece(begin, end, target, i, used));
+    } catch (const std::invalid_argument&) {
+    }
   }
-  const std::size_t size = draws.below(4 * file_size + 40);
-  if (pieces_fit(offsets, lengths, 3, size)) {
-    const Exact out(Bytes(size, 7));
-    const PiecesRead done = read_pieces(file, offsets, lengths, 3, out.data.get());
-    require(done.num_whole == 3 || done.got < lengths[done.num_whole], "the first piece that is not whole");
+  const Exact out(Bytes(size, 7));
+  const PiecesRead done = read_file_pieces(file, pieces, out.data.get(), used, size);
+  require(done.num_whole <= pieces.size(), "no more pieces than there are");
+  for (std::size_t i = 0; i < done.num_whole; ++i) {
+    require(pieces[i].size() == 0 || pieces[i].end <= file_size, "a whole piece is in the file");
   }
   ::close(file);
 }

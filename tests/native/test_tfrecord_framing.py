@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock._native import crc32c, crc32c_portable, frame_record, frame_records, scan_records
+from penstock._native import RecordBuffer, crc32c, crc32c_portable, frame_record, frame_records, scan_records
 
 END, HEADER_INCOMPLETE, DATA_INCOMPLETE, BAD_LENGTH, BAD_DATA = range(5)
 
@@ -106,6 +106,36 @@ def test_one_record_is_framed(size: int) -> None:
         frame_record(b"x" * size, out, 5)
     with pytest.raises(TypeError):
         frame_record("x", out, 0)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_buffer_takes_records_as_long_as_there_is_room() -> None:
+    memory = bytearray(16 + 16 + 3 + 18)
+    buffer = RecordBuffer(memory)
+    assert buffer.add(b"")
+    assert buffer.add(b"abc")
+    assert not buffer.add(b"def")
+    assert buffer.add(b"gh")
+    assert not buffer.add(b"")
+    assert buffer.take() == len(memory)
+    assert memory == frame(b"") + frame(b"abc") + frame(b"gh")
+    assert buffer.take() == 0
+    assert buffer.add(b"again")
+    assert memory[: buffer.take()] == frame(b"again")
+
+
+def test_a_buffer_takes_bytes_and_nothing_else() -> None:
+    class Subclass(bytes):
+        pass
+
+    memory = bytearray(100)
+    buffer = RecordBuffer(memory)
+    for other in ("x", bytearray(b"x"), memoryview(b"x"), None, 1, Subclass(b"x")):
+        assert not buffer.add(other)
+    assert buffer.take() == 0
+    with pytest.raises(BufferError):  # what the buffer writes to stays where it is
+        memory.clear()
+    with pytest.raises((BufferError, TypeError)):
+        RecordBuffer(b"read-only")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_scan_goes_on_where_it_stopped() -> None:

@@ -126,5 +126,7 @@ def _pair(position: State) -> tuple[int, int]:
 
 
 class _NoRoom:
+    is_of_part = False
+
     def add(self, nbytes: int, count: int = 1) -> bool:
         return False

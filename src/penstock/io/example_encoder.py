@@ -42,8 +42,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     >>> ps.io.parse_single_example(record, {"name": ps.io.FixedLenFeature([], bytes)})
     {'name': b'Ada'}
     """
-    plain = encode_plain_example(features) if type(features) is dict else None
-    return _encode_any(features) if plain is None else plain
+    return encode_plain_example(features) or _encode_any(features)  # no Example is of no bytes
 
 
 def _encode_any(features: Mapping[str, Any]) -> bytes:

@@ -1,8 +1,8 @@
 """Records of TFRecord files by number: those that are asked for, and those that will be next, in one go.
 
 Who reads in an order knows the numbers that come next. So a *group* of records is read at a time, as many as there is
-memory for: those of each file sorted by place, neighbours together, into one slot of the arena. Blocks of records refer
-to that slot.
+memory for, into one slot of the arena: neighbours in a file in one read, and from there each to its place, so that
+records lie in memory in the order in which they are wanted. Blocks of records refer to that slot.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from .._native import check_records, read_pieces
+from .._native import check_records
 from ..block import Block
 from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget
 from ..order import Index
 from ..plan.op import Context
-from .paths import is_local, local_path, open_random, readable
 from .record_errors import FRAME_BYTES, HEADER_BYTES, Stop, damaged
 from .record_index import FileIndex, RecordIndex
+from .record_pieces import OpenFile, open_file
 
 __all__ = ["RecordReader"]
 
@@ -30,9 +30,8 @@ _SMALLEST_GROUP = 4096
 _GROUP_BYTES = 4 << 20
 # Numbers to look at beyond those that are asked for.
 _MOST_AHEAD = 8192
-# What lies between two records is read with them where that takes no longer than a second read.
-_GAP_BYTES = 4096
-_REMOTE_GAP_BYTES = 256 << 10
+# The part of a slot that is room to read neighbours at once.
+_PART_FOR_READING = 16
 # A file stays open; beyond so many, the one used longest ago is closed.
 _MOST_OPEN = 64
 
@@ -55,7 +54,7 @@ class RecordReader:
     """Reads records by number, from the index of their files. Holds the index on the stage's account."""
 
     def __init__(self, index: RecordIndex, context: Context) -> None:
-        self._open: dict[int, _LocalPieces | _RemotePieces] = {}  # by the number of the file
+        self._open: dict[int, OpenFile] = {}  # by the number of the file
         self._files = index.files(context)
         self._starts = np.cumsum([0, *[file.num_elements for file in self._files]])
         self._context = context
@@ -117,7 +116,7 @@ class RecordReader:
         room = self._room()
         count = size if room == _SMALLEST_GROUP else min(most - start, max(size, self._most_ahead))
         plan = self._plan(numbers, start, count)
-        fitting = max(1, plan.fitting(room))
+        fitting = max(1, plan.fitting(room - room // _PART_FOR_READING))
         if fitting < count:
             count = fitting
             plan = self._plan(numbers, start, count)
@@ -135,8 +134,8 @@ class RecordReader:
                 count = max(1, count // 4)
                 plan = self._plan(numbers, start, count)
         group = _Group(numbers, start, start + count, buffer, plan.offsets, plan.lengths, {})
-        for number, pieces in plan.pieces.items():
-            self._fill(group, number, pieces)
+        for number, parts in plan.parts.items():
+            self._fill(group, number, parts, plan.total_bytes)
         self._check(group, plan)
         return group
 
@@ -154,24 +153,24 @@ class RecordReader:
             wanted = numbers[start : start + count]
         return _Plan(self._files, self._starts, wanted)
 
-    def _fill(self, group: _Group, number: int, pieces: _Pieces) -> None:
-        """Reads the pieces of one file into their places."""
+    def _fill(self, group: _Group, number: int, parts: _Parts, used_bytes: int) -> None:
+        """Reads the records of one file to their places."""
         path = self._files[number].path
-        stop = pieces.at + int(pieces.lengths.sum())
+        missing: list[int] | range
         try:
-            done, got = self._opened(number).read(pieces, group.buffer[pieces.at : stop])
+            file = self._opened(number)
+            missing, stop = file.read(parts.begins, parts.ends, parts.targets, group.buffer, used_bytes)
         except FormatError as error:
-            done, got, failure = 0, 0, error
+            missing, failure = range(len(parts.places)), error
         else:
-            if done == len(pieces.offsets):
+            if not missing:
                 return
-            if got < 0:
-                failure = FormatError(f"{path}: cannot be read: {os.strerror(-got)}")
+            if stop < 0:
+                failure = FormatError(f"{path}: cannot be read: {os.strerror(-stop)}")
             else:
-                at = int(pieces.offsets[done]) + got
-                failure = FormatError(f"{path}: has become shorter since its records were looked up: {at:,} bytes")
-        for i in np.flatnonzero(pieces.piece_of >= done):
-            group.failed[int(pieces.places[i])] = path, failure
+                failure = FormatError(f"{path}: has become shorter since its records were looked up: {stop:,} bytes")
+        for i in missing:
+            group.failed[int(parts.places[i])] = path, failure
 
     def _check(self, group: _Group, plan: _Plan) -> None:
         """Notes the records of a group whose checksums do not fit, and those that are the flaw of their file."""
@@ -200,13 +199,12 @@ class RecordReader:
             group.failed[place] = path, error
             good = good[at + 1 :]
 
-    def _opened(self, number: int) -> _LocalPieces | _RemotePieces:
+    def _opened(self, number: int) -> OpenFile:
         file = self._open.pop(number, None)
         if file is None:
             if len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
-            path = self._files[number].path
-            file = _LocalPieces(path) if is_local(path) else _RemotePieces(path)
+            file = open_file(self._files[number].path)
         self._open[number] = file  # the last is the latest
         return file
 
@@ -222,71 +220,27 @@ class RecordReader:
             self._open.popitem()[1].close()
 
 
-class _LocalPieces:
-    """A file of this machine that pieces are read of."""
-
-    def __init__(self, path: str) -> None:
-        with readable(path):
-            self._descriptor = os.open(local_path(path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-
-    def read(self, pieces: _Pieces, buffer: np.ndarray) -> tuple[int, int]:
-        """Reads pieces one behind the other: how many are whole, and what the next has, or minus its error."""
-        return read_pieces(self._descriptor, pieces.offsets, pieces.lengths, buffer)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-class _RemotePieces:
-    """Likewise a file elsewhere; errors are raised."""
-
-    def __init__(self, path: str) -> None:
-        self._file = open_random(path)
-
-    def read(self, pieces: _Pieces, buffer: np.ndarray) -> tuple[int, int]:
-        at = 0
-        with buffer.data as view:
-            for number, (offset, length) in enumerate(
-                zip(pieces.offsets.tolist(), pieces.lengths.tolist(), strict=True)
-            ):
-                done = 0
-                while done < length:
-                    count = self._file.read_into(offset + done, view[at + done : at + length])
-                    if not count:
-                        return number, done
-                    done += count
-                at += length
-        return len(pieces.offsets), 0
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def _again(error: FormatError) -> FormatError:
     """A copy: an error is marked where it passes, and what is read again fails again."""
     return type(error)(*error.args)
 
 
 @dataclasses.dataclass
-class _Pieces:
-    """What to read of one file: pieces that hold records."""
+class _Parts:
+    """What to read of one file."""
 
-    at: int  # where in the buffer they go, one behind the other
-    offsets: np.ndarray
-    lengths: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+    targets: np.ndarray  # where in the buffer each goes
     places: np.ndarray  # the records, by their place in the group
-    piece_of: np.ndarray  # and the piece that each is in
 
 
 class _Plan:
     """Where in files and buffer some records are."""
 
     def __init__(self, files: list[FileIndex], starts: np.ndarray, wanted: np.ndarray) -> None:
-        self.pieces: dict[int, _Pieces] = {}
-        self.offsets = np.zeros(len(wanted), np.int64)
-        self.lengths = np.zeros(len(wanted), np.int64)
+        self.parts: dict[int, _Parts] = {}
         self.flawed: list[int] = []
-        self.total_bytes = 0
         if len(files) == 1:
             self.file_of = np.zeros(len(wanted), np.int64)
             self.records = wanted
@@ -295,10 +249,19 @@ class _Plan:
             self.records = wanted - starts[self.file_of]
         self._framed = np.zeros(len(wanted), np.int64)
         for number in [0] if len(files) == 1 else np.unique(self.file_of).tolist():
-            self._add(number, files[number])
+            self._add(number, files[number], None if len(files) == 1 else np.flatnonzero(self.file_of == number))
+        self._ends = np.cumsum(self._framed)
+        targets = self._ends - self._framed
+        for parts in self.parts.values():
+            parts.targets = targets[parts.places]
+        self.offsets = targets + HEADER_BYTES
+        self.lengths = self._framed - FRAME_BYTES
+        self.total_bytes = int(self._ends[-1])
 
-    def _add(self, number: int, file: FileIndex) -> None:
-        places = np.flatnonzero(self.file_of == number)
+    def _add(self, number: int, file: FileIndex, places: np.ndarray | None) -> None:
+        """The records of one file; None for places where it has all of them."""
+        if places is None:
+            places = np.arange(len(self.records))
         records = self.records[places]
         if file.flaw is not None:
             self.flawed += places[records >= file.num_records].tolist()
@@ -308,27 +271,8 @@ class _Plan:
                 return
         begins, ends = file.starts[records], file.starts[records + 1]
         self._framed[places] = ends - begins
-        by_place = np.argsort(begins)
-        begins, ends, places = begins[by_place], ends[by_place], places[by_place]
-        # A piece ends where the gap to the next record is wide; one that comes twice is read once.
-        furthest = np.maximum.accumulate(ends)
-        is_first = np.ones(len(begins), bool)
-        is_first[1:] = begins[1:] > furthest[:-1] + (_GAP_BYTES if is_local(file.path) else _REMOTE_GAP_BYTES)
-        firsts = np.flatnonzero(is_first)
-        piece_begins = begins[firsts]
-        piece_ends = furthest[np.append(firsts[1:], len(begins)) - 1]
-        piece_lengths = piece_ends - piece_begins
-        piece_of = np.cumsum(is_first) - 1
-        buffer_starts = self.total_bytes + np.cumsum(piece_lengths) - piece_lengths
-        self.offsets[places] = buffer_starts[piece_of] + (begins - piece_begins[piece_of]) + HEADER_BYTES
-        self.lengths[places] = ends - begins - FRAME_BYTES
-        self.pieces[number] = _Pieces(self.total_bytes, piece_begins, piece_lengths, places, piece_of)
-        self.total_bytes += int(piece_lengths.sum())
+        self.parts[number] = _Parts(begins, ends, places, places)
 
     def fitting(self, room: int) -> int:
-        """How many of the records, from the first, go into so many bytes, what lies between them included."""
-        if self.total_bytes <= room:
-            return int(self._framed.size)
-        # What lies between records is as much for a part of them as for all, on the average.
-        gaps = max(1.0, self.total_bytes / max(1, int(self._framed.sum())))
-        return int(np.searchsorted(np.cumsum(self._framed) * gaps, room, "right"))
+        """How many of the records, from the first, go into so many bytes."""
+        return int(np.searchsorted(self._ends, room, "right"))

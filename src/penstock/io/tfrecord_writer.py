@@ -14,7 +14,7 @@ import zlib
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from .._native import frame_record
+from .._native import RecordBuffer, frame_record
 from ..errors import BadArgument, BadType
 
 __all__ = ["TFRecordOptions", "TFRecordWriter", "compression_of"]
@@ -22,6 +22,8 @@ __all__ = ["TFRecordOptions", "TFRecordWriter", "compression_of"]
 _FRAME_BYTES = 16
 _BUFFER_BYTES = 256 * 1024
 _WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
+#: The buffer of a closed writer: no record fits, and the way for those finds it closed.
+_NO_ROOM = RecordBuffer(bytearray())
 
 
 def compression_of(name: str, given: Any) -> str | None:
@@ -86,7 +88,7 @@ class TFRecordWriter:
             level = -1 if options.compression_level is None else options.compression_level
             self._compress = zlib.compressobj(level, wbits=_WINDOW_BITS[options.compression_type])
         self._buffer = bytearray(_BUFFER_BYTES)
-        self._filled = 0
+        self._framed = RecordBuffer(self._buffer)
         try:
             self._file = open(self._temporary, "xb", buffering=0)  # noqa: SIM115  # closed by close()
         except OSError as error:
@@ -94,21 +96,21 @@ class TFRecordWriter:
 
     def write(self, record: bytes) -> None:
         """Adds a record."""
+        if not self._framed.add(record):
+            self._write_other(record)
+
+    def _write_other(self, record: Any) -> None:
+        """The same for a record that is not plainly `bytes`, or not in the buffer's room, or too late."""
         if type(record) is not bytes:
             if not isinstance(record, bytes | bytearray | memoryview):
                 raise BadType(f"record: expected bytes, got {type(record).__name__}")
             record = bytes(record)
-        if self._file is None:
-            self._open()
-        needed = len(record) + _FRAME_BYTES
-        if self._filled + needed > _BUFFER_BYTES:
-            self._empty_buffer()
-            if needed > _BUFFER_BYTES:
-                framed = bytearray(needed)
-                frame_record(record, framed, 0)
-                self._put(framed)
-                return
-        self._filled = frame_record(record, self._buffer, self._filled)
+        self._open()
+        self._empty_buffer()
+        if not self._framed.add(record):
+            framed = bytearray(len(record) + _FRAME_BYTES)
+            frame_record(record, framed, 0)
+            self._put(framed)
 
     def write_framed(self, records: bytes | bytearray | memoryview) -> None:
         """Adds records that have their frames already, as `encode_examples(…, framed=True)` makes them."""
@@ -137,12 +139,14 @@ class TFRecordWriter:
             self.discard()
             raise self._named(error) if isinstance(error, OSError) else error from None
         self._file = None
+        self._framed = _NO_ROOM
 
     def discard(self) -> None:
         """Ends without a file. What was under the name before stays."""
         if self._file is None:
             return
         file, self._file = self._file, None
+        self._framed = _NO_ROOM
         file.close()
         try:
             os.unlink(self._temporary)
@@ -174,8 +178,8 @@ class TFRecordWriter:
         return self._file
 
     def _empty_buffer(self) -> None:
-        if self._filled:
-            filled, self._filled = self._filled, 0
+        filled = self._framed.take()
+        if filled:
             with memoryview(self._buffer) as whole:
                 self._put(whole[:filled])
 

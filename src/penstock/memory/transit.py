@@ -32,6 +32,8 @@ class Transit:
 
     __slots__ = ("_each", "_exact", "_num_places", "_reserved", "_room", "_share", "_used")
 
+    is_of_part = False
+
     def __init__(self, share: Share, each_bytes: int | None, num_places: int = 1) -> None:
         self._share = share
         self._num_places = num_places

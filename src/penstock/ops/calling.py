@@ -74,8 +74,8 @@ class Calls:
 
     `key_argument`, where given, makes a last argument from an element's key (its place in the input, or its number).
     With `into_slot` results are stacked as they are made: arrays are written to their place in a slot at once, and no
-    list of them is ever held. `in_pieces` says that a block is only a piece of a batch, whose results are copied once
-    more: then only small ones are stacked, for which looking at each would take longer than a copy.
+    list of them is ever held. Where a block is only a part of a batch, its results are copied once more: then only
+    small ones are stacked, for which looking at each would take longer than a copy.
     """
 
     def __init__(
@@ -85,14 +85,12 @@ class Calls:
         into_slot: bool = False,
         key_argument: Callable[[int], Any] | None = None,
         numbered: bool = False,
-        in_pieces: bool = False,
     ) -> None:
         self._function = function
         self._context = context
         self._into_slot = into_slot
         self._key_argument = key_argument
         self._numbered = numbered
-        self._in_pieces = in_pieces
         self._like: Likeness | None = None  # what results that were stacked last are like
         self._uncounted_bytes = min(_COUNTED_BYTES, context.share.budget_bytes // 64)
 
@@ -114,9 +112,10 @@ class Calls:
         if isinstance(first, np.generic):
             return self._scalars(first, rows, keys, block, place, room)
         if room is not None:
-            room.add(nbytes_of(first))
-        if self._in_pieces and nbytes_of(first) * len(rows) > self._uncounted_bytes:
-            return self._listed([first], rows, keys, block, place, room)
+            nbytes = nbytes_of(first)
+            room.add(nbytes)
+            if room.is_of_part and nbytes * len(rows) > self._uncounted_bytes:
+                return self._listed([first], rows, keys, block, place, room)
         return self._stacked(first, rows, keys, block, place, room)
 
     def _listed(

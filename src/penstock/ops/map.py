@@ -123,7 +123,7 @@ class Map(Op):
     def element_function(self, context: Context) -> ElementFunction:
         if self.vectorized:
             return _VectorizedCall(self.map_func, context)
-        return Calls(self.map_func, context, self.into_slot, in_pieces=self.traits.num_parallel_calls != 0)
+        return Calls(self.map_func, context, self.into_slot)
 
 
 @dataclasses.dataclass(frozen=True)

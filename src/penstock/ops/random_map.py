@@ -93,8 +93,7 @@ class RandomMap(Op):
     def element_function(self, context: Context) -> ElementFunction:
         seed = self.drawn if self.seed is None else self.seed
         generators = _Generators(hash64(seed, context.epoch))
-        in_pieces = self.traits.num_parallel_calls != 0
-        return Calls(self.map_func, context, self.into_slot, generators.at, self.by_number, in_pieces)
+        return Calls(self.map_func, context, self.into_slot, generators.at, self.by_number)
 
 
 class _Generators:

@@ -75,6 +75,9 @@ class ElementFunction(Protocol):
 class Room(Protocol):
     """Counts the bytes of what a function makes, one element after the other."""
 
+    #: Whether the block is likely to be a part of a batch only, and is copied there.
+    is_of_part: bool
+
     def add(self, nbytes: int, count: int = 1) -> bool:
         """Puts some elements on the account; whether there is room for more."""
 

@@ -32,7 +32,7 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
 @pytest.mark.parametrize(
     "module,package,call",
     [
-        ("cv2", "opencv-python-headless", lambda: ps.image.resize(photo(4, 4), (2, 2))),
+        ("cv2", "opencv-python-headless", lambda: ps.image.resize(photo(4, 4), (2, 2), "area")),
         ("simplejpeg", "simplejpeg", lambda: ps.image.decode_jpeg(CONTENTS)),
     ],
 )

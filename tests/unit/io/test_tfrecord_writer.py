@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +158,21 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match=r"No space left on device: .*data"):
         writer.write(b"x" * 1_000_000)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("end", [ps.io.TFRecordWriter.close, ps.io.TFRecordWriter.discard])
+def test_a_writer_that_has_ended_takes_nothing(tmp_path: Path, end: Callable[[ps.io.TFRecordWriter], None]) -> None:
+    writer = ps.io.TFRecordWriter(tmp_path / "a")
+    writer.write(b"small")
+    end(writer)
+    for record in (b"small", bytes(1 << 20), bytearray(b"x")):
+        with pytest.raises(ps.errors.BadArgument, match="closed"):
+            writer.write(record)
+
+
+def test_records_around_the_size_of_the_buffer(tmp_path: Path) -> None:
+    records = [bytes(size) for size in (3, 262_144 - 16 - 19, 0, 262_144 - 16, 262_144 - 15, 5, 262_143, 7)]
+    with ps.io.TFRecordWriter(tmp_path / "a") as writer:
+        for record in records:
+            writer.write(record)
+    assert list(ps.TFRecordDataset(str(tmp_path / "a"))) == records

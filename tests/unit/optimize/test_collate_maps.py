@@ -65,7 +65,8 @@ def test_results_lie_in_one_slot_and_are_the_same() -> None:
 def test_of_the_pieces_that_threads_make_small_ones_are_stacked(num_bytes: int, stacked: bool) -> None:
     node, _ = optimize(D.range(4).map(lambda x: np.full(num_bytes, x, np.uint8), 2).batch(4).node, [(collate_maps,)])
     context = SimpleNamespace(share=SimpleNamespace(budget_bytes=1 << 30), arena=SimpleNamespace(empty=np.empty))
-    made = node.input.op.element_function(context)(D.range(4).node.op.read_all(context), 0)
+    room = SimpleNamespace(is_of_part=True, add=lambda nbytes, count=1: True)
+    made = node.input.op.element_function(context).until_full(D.range(4).node.op.read_all(context), 0, room)
     assert (made.columns is not None) == stacked
     assert [int(x[0]) for x in made.rows()] == [0, 1, 2, 3]
 

@@ -6,6 +6,10 @@ interpreter. So a piece should be worth about a millisecond. Where the demand is
 - Small elements go beyond the demand, within bounds (`_reach`): in memory that nobody misses, never more in flight than
   were delivered so far, so that who takes ten elements does not pay for thousands.
 - Large ones that are cheap all the same are *joined* (`_join`): as many as may be in flight anyway, in fewer pieces.
+
+Where the demand is for many elements, such as a batch of images, a piece of a single one is still dear: somebody wakes
+for each, and the interpreter is handed over while others want it. There some are *gathered* (`_gather`) for a few
+milliseconds of work, of which the consumer waits for many in any case.
 """
 
 from __future__ import annotations
@@ -26,6 +30,9 @@ _PIECE_BYTES = 1 << 16
 _FREE_PART = 16
 # Joined elements are no more than there would be anyway, but must be had at once.
 _JOINED_FREE_PART = 2
+# Elements that take about as long as a piece should are gathered for so much work, and so small a part of the demand.
+_GATHERED_NS = 5_000_000
+_GATHERED_PART = 4
 # Waking a thread is worth it for so much work.
 _WORTH_WAKING_NS = 250_000
 
@@ -50,17 +57,29 @@ class Pieces:
         self._element_bytes = 0
         self._piece_ns = 0
         self.num_joined = 1
+        self._num_gathered = 1
+        self._largest_demand = 1
+
+    @property
+    def num_together(self) -> int:
+        """How many large elements are made in one piece where there is memory for them."""
+        return max(self.num_joined, self._num_gathered)
 
     def size(self, demand: int) -> int:
         """How many elements a call should take: about a millisecond's worth, shared fairly among the workers."""
+        # What is left of a batch is no demand of its own: the next batch follows.
+        self._largest_demand = max(self._largest_demand, demand)
         if not self.element_ns:
             return 1
         fair = -(-demand // max(1, self._tuner.level))
-        return max(1, min(max(fair, self._reach(), self.num_joined), _PIECE_NS // self.element_ns))
+        size = max(1, min(max(fair, self._reach(), self.num_joined), _PIECE_NS // self.element_ns))
+        return max(size, self._num_gathered)
 
     def most(self, starving: bool) -> int:
-        """How many pieces may be in flight: two for each worker, fewer where they were joined."""
+        """How many pieces may be in flight: two for each worker, fewer where they are of several elements."""
         most = 2 * self._tuner.level
+        if self._num_gathered > 1:
+            return self._tuner.level + 1
         # While the consumer waits nobody should be idle, whatever was thought of the elements.
         return most if starving else max(2, most // self.num_joined)
 
@@ -91,6 +110,7 @@ class Pieces:
             if goes_in and comes_out:  # a nested dataset does not say how much it holds
                 self._element_bytes = max(self._element_bytes, goes_in, comes_out)
         self.num_joined = self._join()
+        self._num_gathered = self._gather()
 
     def _reach(self) -> int:
         """How many elements a piece may have whatever the demand."""
@@ -114,3 +134,18 @@ class Pieces:
         fitting = self._share.free_bytes // (_JOINED_FREE_PART * self._element_bytes)
         cheap = min(_WORTH_WAKING_NS // max(1, self._quick_ns), _PIECE_NS // self.element_ns)
         return max(1, min(level, cheap, self.num_delivered // (16 * level), fitting))
+
+    def _gather(self) -> int:
+        """How many elements to make one piece of where the demand is for many times as many.
+
+        They are more bytes in flight than pieces of one would be: in memory that nobody misses, and only once many were
+        delivered. With those that take long nothing is gained, and several quick ones are a piece already.
+        """
+        if not self._may_reach or not self._element_bytes or 2 * self._quick_ns < _PIECE_NS:
+            return 1
+        level = self._tuner.level
+        fitting = self._share.free_bytes // (_FREE_PART * (level + 1) * self._element_bytes)
+        part = self._largest_demand // (_GATHERED_PART * level)
+        # As for joined ones: the quickest tell what an element costs on a busy machine, the average that some are dear.
+        short = min(_GATHERED_NS // self._quick_ns, 4 * _GATHERED_NS // self.element_ns)
+        return max(1, min(short, part, self.num_delivered // (16 * level), fitting))

@@ -151,7 +151,7 @@ class ParallelCursor(Cursor):
             size, lease = self._pieces.size(self._demand), None
             if not self._ended and not self._threads.stopped:
                 lease = self._admission.try_admit(len(self._tickets), size)
-                if lease is None and 1 < size <= self._pieces.num_joined:
+                if lease is None and 1 < size <= self._pieces.num_together:
                     size = 1
                     lease = self._admission.try_admit(len(self._tickets), size)
                 if lease is not None and not lease.nbytes:  # one is sure to fit, and more are not
@@ -439,6 +439,8 @@ class _InFlight:
     """Counts results as they are made, on the lease of their piece: there is room for all, or none at all."""
 
     __slots__ = ("_lease", "_made")
+
+    is_of_part = True
 
     def __init__(self, lease: Lease, input_bytes: int = 0) -> None:
         self._lease = lease
