@@ -54,6 +54,7 @@ OPERATORS = operators()
 INTERNAL = {
     "CsvRecords",
     "FixedLengthRecords",
+    "FromMapStyle",
     "FromRows",
     "FromStack",
     "ParseExamples",

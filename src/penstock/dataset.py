@@ -8,6 +8,7 @@ used: that keeps `import penstock` quick. Nothing runs before `run()` or `iter()
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -131,6 +132,27 @@ def ending(place: str) -> Any:
     return _Verb(f"runtime.{place}", make)
 
 
+def handing_over(place: str) -> Any:
+    """A method that gives the dataset to a framework; its function gets the dataset, and lives in a layer above."""
+
+    def make(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(self: Dataset, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(self, *args, **kwargs)
+            except PenstockError as error:
+                raise located(error, function.__name__, caller_origin()) from None
+
+        method: Any = wrapper
+        signature = inspect.signature(function)
+        me, *own = signature.parameters.values()
+        method.__signature__ = signature.replace(parameters=[me.replace(name="self"), *own])
+        method.__qualname__ = f"Dataset.{function.__name__}"
+        return method
+
+    return _Verb(f"adapters.{place}", make)
+
+
 def _combined(op: Op, datasets: list[Any], origin: Origin) -> Dataset:
     """The dataset of an operator on several others."""
     options = _NO_OPTIONS
@@ -245,6 +267,12 @@ class Dataset:
     save = ending("save:save")
     to_parquet = ending("to_parquet:to_parquet")
     to_tfrecord = ending("to_tfrecord:to_tfrecord")
+
+    # Elements as tensors, for training.
+    to_keras = handing_over("keras:to_keras")
+    to_tf = handing_over("tensorflow:to_tf")
+    to_torch = handing_over("torch:to_torch")
+    to_jax = handing_over("jax:to_jax")
 
     @staticmethod
     def list_files(
@@ -401,6 +429,11 @@ class Dataset:
         run = Run(self.node, settings, epoch, Dataset, self._epochs.begin)
         self._epochs.begin(epoch)
         return run
+
+    @property
+    def next_epoch(self) -> int:
+        """The number of the next run."""
+        return self._epochs.next
 
     def explain(self, memory: int | float | str | None = None, sample: int = 0) -> Explanation:
         """What a run would do: the plan as written, each rewrite and why, the plan that runs, and what it holds.
