@@ -138,6 +138,18 @@ def test_length_of_a_loader() -> None:
         len(D.range(4).filter(lambda n: True).to_torch())
 
 
+def test_workers_share_the_budget() -> None:
+    feed = shuffled().to_torch(memory="32MB")
+    with feed._open_share(0, 2) as first, feed._open_share(1, 2) as second:
+        assert first.ledger.budget_bytes == second.ledger.budget_bytes == 16_000_000
+        assert [first.epoch, second.epoch] == [0, 0]
+        assert sorted(n for run in (first, second) for batch in run for n in numbers_of(batch)) == list(range(64))
+    assert (
+        feed.dataset.with_options(ps.Options(memory="8MB")).to_torch()._open_share(0, 4).ledger.budget_bytes
+        == 2_000_000
+    )
+
+
 LOADERS = """
 import json, sys
 import numpy as np
