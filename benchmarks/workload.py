@@ -29,6 +29,7 @@ QUESTIONS = (
     "budget",
     "ledger",
     "tfrecord_codec",
+    "training",
 )
 
 Batch = np.ndarray[Any, Any]

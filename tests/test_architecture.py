@@ -55,6 +55,7 @@ INTERNAL = {
     "CsvRecords",
     "FileShard",
     "FixedLengthRecords",
+    "FromMapStyle",
     "FromRows",
     "FromStack",
     "ParseExamples",

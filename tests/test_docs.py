@@ -30,6 +30,7 @@ PAGES = (
     "docs/tfrecord.md",
     "docs/records.md",
     "docs/images.md",
+    "docs/training.md",
 )
 NOT_OURS = {".git", ".venv", "build", "node_modules"}
 

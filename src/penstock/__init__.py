@@ -42,6 +42,9 @@ __all__ = [
     "TextLineDataset",
     "__version__",
     "errors",
+    "from_hf",
+    "from_tf",
+    "from_torch",
     "get_memory",
     "image",
     "io",
@@ -61,6 +64,9 @@ _LATER = {
     "FixedLengthRecordDataset": ".readers",
     "TFRecordDataset": ".readers",
     "TextLineDataset": ".readers",
+    "from_hf": ".adapters.from_hf",
+    "from_tf": ".adapters.from_tf",
+    "from_torch": ".adapters.from_torch",
 }
 
 

@@ -1,167 +1,34 @@
 """Dataset: what users hold.
 
-A Dataset is an immutable handle on a plan node. Its methods are made from the operators: `take = method("take:Take")`
-gives the method the signature and the documentation of the class in `ops/take.py`, which is loaded when it is first
-used: that keeps `import penstock` quick. Nothing runs before `run()` or `iter()`.
+A Dataset is an immutable handle on a plan node. Its methods are made from the operators (`verbs.py`):
+`take = method("take:Take")` gives the method the signature and the documentation of the class in `ops/take.py`. Nothing
+runs before `run()` or `iter()`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import Any, ClassVar
 
 from .errors import BadType, BudgetTooSmall, OverBudget, PenstockError
 from .observe.explain import Explanation, explain
 from .options import AUTOTUNE, Options
 from .plan.footprint import Measured
-from .plan.node import Node, Origin, caller_origin, located
-from .plan.op import Op, argument
+from .plan.node import Node, caller_origin, located
+from .plan.op import argument
 from .runtime.epochs import Epochs
 from .runtime.run import Run
 from .runtime.sample import sizes_in_sample
 from .runtime.seen import seen_spec
 from .runtime.settings import settings_of
 from .spec import INFINITE
+from .verbs import combination, combination_method, ending, handing_over, method, source
 
 __all__ = ["Dataset"]
 
 
 _NO_OPTIONS = Options()
-
-
-class _Verb:
-    """A method of Dataset that is made of an operator when it is first looked up."""
-
-    def __init__(self, place: str, make: Callable[[type[Op]], Any]) -> None:
-        self._module, self._class = place.split(":")
-        self._make = make
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._owner, self._name = owner, name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        op = getattr(import_module(f".{self._module}", __package__), self._class)
-        setattr(self._owner, self._name, self._make(op))
-        return getattr(owner if instance is None else instance, self._name)
-
-
-def method(place: str) -> Any:
-    """A method that puts an operator on top of the dataset."""
-
-    def make(op: type[Op]) -> Any:
-        def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            try:
-                node = op(*args, **kwargs).placed_on(self.node, caller_origin(2))
-                return Dataset(node, self._options, Epochs((self._epochs,)))
-            except (PenstockError, TypeError) as error:
-                raise _told(error, op, caller_origin()) from None
-
-        return _documented(wrapper, op, op, ("self",))
-
-    return _Verb(f"ops.{place}", make)
-
-
-def source(place: str) -> Any:
-    """A static method that makes a dataset from a source."""
-
-    def make(op: type[Op]) -> Any:
-        def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            try:
-                return Dataset(Node(op(*args, **kwargs), (), caller_origin(2)))
-            except (PenstockError, TypeError) as error:
-                raise _told(error, op, caller_origin()) from None
-
-        return staticmethod(_documented(wrapper, op, op, ()))
-
-    return _Verb(f"io.{place}", make)
-
-
-def combination(place: str) -> Any:
-    """A static method that puts an operator on several datasets; the operator's `of` tells which."""
-
-    def make(op: Any) -> Any:
-        def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            try:
-                made, datasets = op.of(*args, **kwargs)
-                return _combined(made, datasets, caller_origin())
-            except (PenstockError, TypeError) as error:
-                raise _told(error, op, caller_origin()) from None
-
-        return staticmethod(_documented(wrapper, op, op.of, ()))
-
-    return _Verb(f"ops.{place}", make)
-
-
-def combination_method(place: str) -> Any:
-    """Likewise a method: the dataset itself is the first one."""
-
-    def make(op: Any) -> Any:
-        def wrapper(self: Dataset, *args: Any, name: str | None = None, **kwargs: Any) -> Dataset:
-            try:
-                made, datasets = op.of(self, *args, **kwargs)
-                return _combined(made, datasets, caller_origin())
-            except (PenstockError, TypeError) as error:
-                raise _told(error, op, caller_origin()) from None
-
-        return _documented(wrapper, op, op.of, ())
-
-    return _Verb(f"ops.{place}", make)
-
-
-def ending(place: str) -> Any:
-    """A method that runs the dataset to its end; its function gets the run and what is known of the elements."""
-
-    def make(function: Any) -> Any:
-        def wrapper(self: Dataset, *args: Any, **kwargs: Any) -> Any:
-            spec = self.node.spec
-            return self._ended(function.__name__, lambda run: function(run, spec, *args, **kwargs))
-
-        method: Any = wrapper
-        signature = inspect.signature(function)
-        own = list(signature.parameters.values())[2:]
-        me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        method.__signature__ = signature.replace(parameters=[me, *own])
-        method.__doc__, method.__name__ = function.__doc__, function.__name__
-        method.__qualname__ = f"Dataset.{function.__name__}"
-        return method
-
-    return _Verb(f"runtime.{place}", make)
-
-
-def _combined(op: Op, datasets: list[Any], origin: Origin) -> Dataset:
-    """The dataset of an operator on several others."""
-    options = _NO_OPTIONS
-    for dataset in datasets:
-        if not isinstance(dataset, Dataset):
-            raise BadType(f"expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-        options = options.merged(dataset._options)
-    node = Node(op, tuple([dataset.node for dataset in datasets]), origin)
-    return Dataset(node, options, Epochs([dataset._epochs for dataset in datasets]))
-
-
-def _told(error: Exception, op: type[Op], origin: Origin) -> Exception:
-    """A mistake in an operator's arguments, told with the operator's name and the user's line."""
-    if isinstance(error, PenstockError):
-        return located(error, op.verb(), origin)
-    if "argument" not in str(error) or type(error) is not TypeError:
-        return error
-    text = str(error).replace(f"{op.__name__}.__init__()", f"{op.verb()}()")
-    return located(BadType(text), op.verb(), origin)
-
-
-def _documented(wrapper: Any, op: type[Op], signature_of: Any, first: tuple[str, ...]) -> Any:
-    """Gives a method the signature and documentation of its operator."""
-    hidden = (*getattr(op, "internal", ()), "drawn")
-    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in first]
-    parameters += [p for p in inspect.signature(signature_of).parameters.values() if p.name not in hidden]
-    wrapper.__signature__ = inspect.Signature(parameters, return_annotation="Dataset")
-    wrapper.__doc__ = op.__doc__
-    wrapper.__name__ = op.verb()
-    wrapper.__qualname__ = f"Dataset.{wrapper.__name__}"
-    return wrapper
 
 
 class Dataset:
@@ -247,6 +114,12 @@ class Dataset:
     save = ending("save:save")
     to_parquet = ending("to_parquet:to_parquet")
     to_tfrecord = ending("to_tfrecord:to_tfrecord")
+
+    # Elements as tensors, for training.
+    to_keras = handing_over("keras:to_keras")
+    to_tf = handing_over("tensorflow:to_tf")
+    to_torch = handing_over("torch:to_torch")
+    to_jax = handing_over("jax:to_jax")
 
     @staticmethod
     def list_files(
@@ -455,6 +328,11 @@ class Dataset:
         run = Run(self.node, settings, epoch, Dataset, self._epochs.begin)
         self._epochs.begin(epoch)
         return run
+
+    @property
+    def next_epoch(self) -> int:
+        """The number of the next run."""
+        return self._epochs.next
 
     def explain(self, memory: int | float | str | None = None, sample: int = 0) -> Explanation:
         """What a run would do: the plan as written, each rewrite and why, the plan that runs, and what it holds.

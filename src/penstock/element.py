@@ -326,6 +326,9 @@ class Structure:
     def __hash__(self) -> int:
         return hash(self._key())
 
+    def __reduce__(self) -> Any:
+        return "LEAF" if self.kind is None else (Structure, (self.kind, self.keys, self.children))
+
     def same_layout(self, other: Structure) -> bool:
         """Whether leaves stand in the same places too: equal, and the keys of dicts in the same order."""
         return self is other or (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class FromGenerator(Op):
     args: Sequence[Any] | None = None
     output_types: Any = dataclasses.field(default=None, kw_only=True)
     output_shapes: Any = dataclasses.field(default=None, kw_only=True)
+    gives_own: bool = dataclasses.field(default=False, kw_only=True)  # whether its arrays are never used again
+    internal: ClassVar[tuple[str, ...]] = ("gives_own",)
     _signature: Any = dataclasses.field(init=False, repr=False)
     _args: tuple[Any, ...] = dataclasses.field(init=False, repr=False)
 
@@ -92,7 +94,7 @@ class FromGenerator(Op):
         return one_element(sizes.output, "element")
 
     def open(self, context: Context) -> Cursor:
-        return _GeneratorCursor(context, lambda: self.generator(*self._args), self._signature)
+        return _GeneratorCursor(context, lambda: self.generator(*self._args), self._signature, self.gives_own)
 
     def describe(self) -> str:
         signature = "" if self._signature is UNSEEN else f", {describe(self._signature)}"
@@ -134,10 +136,11 @@ def _typed(types: Any, shapes: Any) -> Any:
 class _GeneratorCursor(Cursor):
     """The generator starts with the first pull."""
 
-    __slots__ = ("_context", "_ended", "_make", "_scalar", "_signature", "_taken", "_transit", "_values")
+    __slots__ = ("_context", "_ended", "_gives_own", "_make", "_scalar", "_signature", "_taken", "_transit", "_values")
 
-    def __init__(self, context: Context, make: Callable[[], Any], signature: Any) -> None:
+    def __init__(self, context: Context, make: Callable[[], Any], signature: Any, gives_own: bool) -> None:
         self._context = context
+        self._gives_own = gives_own
         self._make = make
         self._signature = signature
         # Most values are of one kind and need no second look.
@@ -193,7 +196,7 @@ class _GeneratorCursor(Cursor):
             structure = Structure.of(element)
             if not structure.num_leaves:
                 raise BadType("expected at least one component, got none: an element must hold something")
-            return structure.map(_copied, element)
+            return element if self._gives_own else structure.map(_copied, element)
         except Exception as error:
             return self._failed(error, self._taken - 1)
 

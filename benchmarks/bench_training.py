@@ -1,0 +1,255 @@
+"""How many rows a second does a training loop take, fed by penstock and by what its framework brings along?
+
+`train-cnn` is a real step, of a small convolutional network: the loop must not wait for its input. In `train-input-tf`
+and `train-input-torch` the step is one sum, so that input is what takes the time. `train-tensors` has no step at all,
+and batches of 16 rows that are views: what is left is what tensors cost, next to plain arrays (seconds for each batch:
+16 divided by the rate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workload import Batch, Contender, Epoch, Target, Workload
+
+BATCH = 64
+SMALL = 16
+Data = tuple[Batch, Batch]
+
+
+def make_images(rows: int) -> Data:
+    rng = np.random.default_rng(0)
+    return rng.random((rows, 32, 32, 3), np.float32), rng.integers(0, 10, rows, np.int32)
+
+
+def count(batches: Iterable[Batch]) -> int:
+    return sum(len(batch) for batch in batches)
+
+
+def loop(feed: Iterable[Any], step: Callable[[Any, Any], Any], array_of: Callable[[Any], Batch]) -> Iterator[Batch]:
+    """Trains, and gives the labels of each batch."""
+    for x, y in feed:
+        step(x, y)
+        yield array_of(y)
+
+
+def penstock_dataset(data: Data) -> Any:
+    import penstock as ps
+
+    return ps.Dataset.from_tensor_slices(data).shuffle(seed=1).batch(BATCH)
+
+
+def penstock_to_tf(data: Data) -> Any:
+    return penstock_dataset(data).to_tf()
+
+
+def penstock_to_keras(data: Data) -> Any:
+    return penstock_dataset(data).to_keras()
+
+
+def tf_dataset(data: Data) -> Any:
+    import tensorflow as tf
+
+    return (
+        tf.data.Dataset.from_tensor_slices(data).shuffle(len(data[0]), seed=1).batch(BATCH).prefetch(tf.data.AUTOTUNE)
+    )
+
+
+# --- TensorFlow -----------------------------------------------------------------------------------------------------
+
+
+def cnn_step() -> Callable[[Any, Any], Any]:
+    import keras
+    import tensorflow as tf
+
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((32, 32, 3)),
+            layers.Conv2D(16, 3, strides=2, activation="relu"),
+            layers.Conv2D(32, 3, strides=2, activation="relu"),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(10),
+        ]
+    )
+    optimizer = keras.optimizers.SGD(0.01)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function(reduce_retracing=True)
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x, training=True))
+            loss = tf.reduce_mean(losses)
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+        )
+        return loss
+
+    return step
+
+
+def sum_step_tf() -> Callable[[Any, Any], Any]:
+    import tensorflow as tf
+
+    total = tf.Variable(0.0)
+
+    @tf.function(reduce_retracing=True)
+    def step(x: Any, y: Any) -> None:
+        total.assign_add(tf.reduce_sum(x[:, 0, 0, 0]))
+
+    return step
+
+
+def in_tf(feed_of: Callable[[Data], Any], make_step: Callable[[], Any]) -> Callable[[Data], Epoch]:
+    def build(data: Data) -> Epoch:
+        feed, step = feed_of(data), make_step()
+        return lambda: loop(feed, step, lambda y: y.numpy())
+
+    return build
+
+
+def in_fit(feed_of: Callable[[Data], Any]) -> Callable[[Data], Epoch]:
+    """`model.fit` itself, whose rows are counted by its callback."""
+
+    def build(data: Data) -> Epoch:
+        import keras
+
+        model = keras.Sequential(
+            [keras.Input((32, 32, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(10)]
+        )
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        feed = feed_of(data)
+
+        def epoch() -> Iterator[Batch]:
+            model.fit(feed, epochs=1, verbose=0, shuffle=False)
+            labels = data[1]
+            return (labels[start : start + BATCH] for start in range(0, len(labels), BATCH))
+
+        return epoch
+
+    return build
+
+
+# --- PyTorch --------------------------------------------------------------------------------------------------------
+
+
+def sum_step_torch(x: Any, y: Any) -> Any:
+    return x[:, 0, 0, 0].sum()
+
+
+def build_penstock_torch(data: Data) -> Epoch:
+    feed = penstock_dataset(data).to_torch()
+    return lambda: loop(feed, sum_step_torch, lambda y: y.numpy())
+
+
+def build_loader(data: Data, num_workers: int) -> Epoch:
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    rows = TensorDataset(*map(torch.from_numpy, data))
+    feed: Any = DataLoader(
+        rows, batch_size=BATCH, shuffle=True, num_workers=num_workers, persistent_workers=num_workers > 0
+    )
+    return lambda: loop(feed, sum_step_torch, lambda y: y.numpy())
+
+
+# --- what tensors cost ----------------------------------------------------------------------------------------------
+
+
+def tensors(method: str | None) -> Callable[[Data], Epoch]:
+    def build(data: Data) -> Epoch:
+        import penstock as ps
+
+        dataset = ps.Dataset.from_tensor_slices(data).batch(SMALL)
+        feed = dataset if method is None else getattr(dataset, method)()
+        labels = data[1][:SMALL]
+
+        def epoch() -> Iterator[Batch]:
+            for _ in feed:
+                yield labels
+
+        return epoch
+
+    return build
+
+
+TORCH_CONTENDERS = (
+    Contender("penstock", "penstock", build_penstock_torch, ("penstock", "torch")),
+    Contender("DataLoader", "torch", lambda data: build_loader(data, 0), ("torch",)),
+    Contender("DataLoader, 2 workers", "torch", lambda data: build_loader(data, 2), ("torch",), has_workers=True),
+)
+
+WORKLOADS = (
+    Workload(
+        "train-cnn",
+        "a small CNN in TensorFlow, 32x32x3 float32 images, shuffled, batch 64",
+        (
+            Contender("penstock", "penstock", in_tf(penstock_to_tf, cnn_step), ("tensorflow",)),
+            Contender("tf.data", "tf.data", in_tf(tf_dataset, cnn_step), ("tensorflow",)),
+        ),
+        (Target("penstock", 1.0, over="tf.data"),),
+        make_data=make_images,
+        rows=6400,
+        quick_rows=1280,
+        batch=((BATCH,), "int32"),
+        consume=count,
+    ),
+    Workload(
+        "train-input-tf",
+        "the same images, a step that is one sum, in TensorFlow",
+        (
+            Contender("penstock", "penstock", in_tf(penstock_to_tf, sum_step_tf), ("tensorflow",)),
+            Contender("tf.data", "tf.data", in_tf(tf_dataset, sum_step_tf), ("tensorflow",)),
+        ),
+        (Target("penstock", 1.5, over="tf.data"),),
+        make_data=make_images,
+        rows=12_800,
+        quick_rows=2560,
+        batch=((BATCH,), "int32"),
+        consume=count,
+    ),
+    Workload(
+        "train-input-fit",
+        "the same images, a linear model, model.fit of Keras on TensorFlow",
+        (
+            Contender("penstock", "penstock", in_fit(penstock_to_keras), ("tensorflow",)),
+            Contender("tf.data", "tf.data", in_fit(tf_dataset), ("tensorflow",)),
+        ),
+        (Target("penstock", 1.0, over="tf.data"),),
+        make_data=make_images,
+        rows=12_800,
+        quick_rows=2560,
+        batch=((BATCH,), "int32"),
+        consume=count,
+    ),
+    Workload(
+        "train-input-torch",
+        "the same images, a step that is one sum, in PyTorch",
+        TORCH_CONTENDERS,
+        (Target("penstock", 3.0, over="DataLoader"), Target("penstock", 3.0, over="DataLoader, 2 workers")),
+        make_data=make_images,
+        rows=12_800,
+        quick_rows=2560,
+        batch=((BATCH,), "int32"),
+        consume=count,
+    ),
+    Workload(
+        "train-tensors",
+        "(x, y) of 16 rows, as arrays and as tensors: what an adapter costs",
+        (
+            Contender("arrays", "penstock", tensors(None), ("penstock",)),
+            Contender("to_torch", "penstock", tensors("to_torch"), ("torch",)),
+            Contender("to_jax", "penstock", tensors("to_jax"), ("jax",)),
+            Contender("to_tf", "penstock", tensors("to_tf"), ("tensorflow",)),
+        ),
+        (),
+        make_data=make_images,
+        rows=16_000,
+        quick_rows=3200,
+        batch=((SMALL,), "int32"),
+        consume=count,
+    ),
+)

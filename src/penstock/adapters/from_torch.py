@@ -1,0 +1,58 @@
+"""Datasets of PyTorch as sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dataset import Dataset
+from ..errors import BadType, PenstockError
+from ..io.arrays import FromTensorSlices
+from ..io.generator import FromGenerator
+from ..io.map_style import FromMapStyle
+from ..plan.node import Node, caller_origin, located
+from ..plan.op import Op
+
+__all__ = ["from_torch"]
+
+
+def from_torch(dataset: Any) -> Dataset:
+    """The elements of a dataset of PyTorch.
+
+    A map-style one (with a length and items) is read at any place: `shuffle`, `take` and `shard` work on its indices,
+    and nothing is read that is not asked for. An iterable one is a stream, iterated anew in each run. The tensors of a
+    `TensorDataset` are taken as they are, without a copy.
+
+    Tuples and dicts stay what they are, tensors become arrays, and lists are converted to arrays. In a `map` with
+    `num_parallel_calls` only what follows runs in threads: items are asked for one by one.
+
+    Args:
+        dataset: A `torch.utils.data.Dataset`, or anything that has `__len__` and `__getitem__`, or `__iter__`.
+
+    Memory: the items asked for; what the dataset itself holds is not the pipeline's.
+    State: one integer; an iterable one is iterated again, and as many elements are dropped.
+
+    >>> import penstock as ps
+    >>> list(ps.from_torch(["a", "b", "c"]).skip(1))
+    [b'b', b'c']
+    """
+    origin = caller_origin()
+    try:
+        return Dataset(Node(_source(dataset), (), origin))
+    except PenstockError as error:
+        raise located(error, "from_torch", origin) from None
+
+
+def _source(dataset: Any) -> Op:
+    from torch.utils.data import IterableDataset, TensorDataset
+
+    if type(dataset) is TensorDataset:
+        return FromTensorSlices(tuple(tensor.detach() for tensor in dataset.tensors))
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
+        if not hasattr(dataset, "__iter__"):
+            kind = type(dataset).__name__
+            raise BadType(f"dataset: expected a dataset of PyTorch, got {kind} {dataset!r:.60}")
+        return FromGenerator(lambda: dataset)
+    try:
+        return FromMapStyle(dataset, len(dataset))
+    except TypeError as error:
+        raise BadType(f"dataset: expected one with a length, or an IterableDataset, got {error}") from None

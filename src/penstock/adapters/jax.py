@@ -1,0 +1,184 @@
+"""JAX: batches as arrays on the same memory, or on their way to a device while the one before is used."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dataset import Dataset
+from ..element import Sparse
+from ..errors import BadArgument
+from ..runtime.run import Run
+from .feed import Feed, FeedIterator, each_leaf, refused
+
+__all__ = ["converter", "to_jax"]
+
+_Put = Callable[[np.ndarray], Any]
+
+
+def to_jax(
+    dataset: Dataset,
+    device: Any = None,
+    sharding: Any = None,
+    *,
+    memory: int | float | str | None = None,
+    optimize: bool | None = None,
+) -> Feed:
+    """This dataset for JAX: an iterable of `jax.Array`s. On a CPU each is on the memory of its batch, without a copy.
+
+    Each iteration is the dataset's next epoch. For other devices, and several, the next element is put there while the
+    one before is used: one more element is then held on the device, and its batch until it has arrived.
+
+    As everywhere in JAX, 64-bit values become 32-bit ones unless `jax_enable_x64` is set, which takes a copy. `Sparse`
+    leaves are `BCOO` arrays; there is nothing in JAX for `Ragged` leaves and byte strings.
+
+    Args:
+        device: The `jax.Device` where arrays go, committed. None: JAX's default, not committed.
+        sharding: How arrays are laid out over devices: a `jax.sharding.Sharding` for all of them, or a nest of them
+            that fits the elements.
+        memory: The budget of each run, as for `run`.
+        optimize: Whether the rules may rewrite the plan, as for `run`.
+
+    >>> import numpy as np, penstock as ps
+    >>> for x in ps.Dataset.from_tensor_slices(np.arange(5, dtype=np.float32)).batch(3).to_jax():
+    ...     print(x)
+    [0. 1. 2.]
+    [3. 4.]
+    """
+    if device is not None and sharding is not None:
+        raise BadArgument("sharding: expected either this or device, got both")
+    kind = Feed if sharding is None and _platform(device) == "cpu" else _AheadFeed
+    return kind(dataset, converter(device, sharding), memory, optimize)
+
+
+def converter(device: Any = None, sharding: Any = None) -> Callable[[Any], Any]:
+    """The function that makes JAX's arrays of an element."""
+    import jax
+
+    if sharding is None or isinstance(sharding, jax.sharding.Sharding):
+        return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
+    on_host = each_leaf(_leaf_converter(lambda array: array))
+    return lambda element: jax.device_put(on_host(element), sharding)
+
+
+def _platform(device: Any) -> str:
+    import jax
+
+    if device is None:
+        device = jax.config.jax_default_device
+    platform = device if isinstance(device, str) else getattr(device, "platform", None)
+    return jax.default_backend() if platform is None else platform
+
+
+def _leaf_converter(put: _Put) -> Callable[[Any], Any]:
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "biufcV":
+            array = leaf if isinstance(leaf, np.ndarray) else np.array(leaf)
+            return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+        if isinstance(leaf, Sparse) and leaf.dtype.kind != "O":
+            from jax.experimental.sparse import BCOO
+
+            parts = (put(leaf.values), put(leaf.indices))
+            return BCOO(parts, shape=leaf.shape, indices_sorted=True, unique_indices=True)
+        if leaf is None:
+            return None
+        raise refused("to_jax", leaf, "leave them out with map, or make numbers or padded batches of them")
+
+    return convert
+
+
+def _put_function(target: Any) -> _Put:
+    """The quickest way to put an array there: jax.device_put takes ten times as long to find out what it was given."""
+    import jax
+
+    def put(array: np.ndarray) -> Any:
+        return jax.device_put(array, target)
+
+    device = target
+    if target is None and jax.config.jax_default_device is None:
+        device = jax.local_devices()[0]
+    batched = _batched_device_put()
+    if batched is None or not isinstance(device, jax.Device) or device.platform != "cpu":
+        return put
+    placement = jax.sharding.SingleDeviceSharding(device)
+    devices, committed = [device], target is not None
+    known: dict[Any, Any] = {}
+
+    def put_quickly(array: np.ndarray) -> Any:
+        key = array.shape, array.dtype
+        aval = known.get(key)
+        if aval is None:
+            if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
+                return put(array)
+            if len(known) > 1000:  # shapes that never come again
+                known.clear()
+            aval = known[key] = jax.core.ShapedArray(array.shape, array.dtype)
+        return batched(aval, placement, [array], devices, committed)
+
+    return put_quickly
+
+
+@functools.cache
+def _batched_device_put() -> Callable[..., Any] | None:
+    """What jax.device_put calls in the end, if it is where it was, and does what it did."""
+    import jax
+
+    try:
+        from jax._src.lib import xla_client
+
+        probe = np.arange(3, dtype=np.float32)
+        device = jax.local_devices(backend="cpu")[0]
+        placement = jax.sharding.SingleDeviceSharding(device)
+        aval = jax.core.ShapedArray(probe.shape, probe.dtype)
+        found: Callable[..., Any] = xla_client.batched_device_put
+        same = np.asarray(found(aval, placement, [probe], [device], False)).tolist() == [0, 1, 2]
+    except Exception:  # no part of JAX's public interface: whatever it does, there is the other way
+        return None
+    return found if same else None
+
+
+class _AheadIterator(FeedIterator):
+    """Puts the next element on its way before it gives one out. Its position is that of the one given out."""
+
+    def __init__(self, open_run: Callable[[], Run], convert: Callable[[Any], Any]) -> None:
+        super().__init__(open_run, convert)
+        self._ahead: list[Any] = []
+        self._error: Exception | None = None
+        self._position: dict[str, Any] | None = None
+
+    def __next__(self) -> Any:
+        if not self._ahead:
+            self._fetch()
+        if self._error is not None and not self._ahead:
+            error, self._error, self._position = self._error, None, None
+            raise error
+        element = self._ahead.pop()
+        self._position = self.run.state_dict()
+        self._fetch()
+        return element
+
+    def _fetch(self) -> None:
+        if self._error is None:
+            try:
+                self._ahead.append(super().__next__())
+            except Exception as error:  # the element before it comes first
+                self._error = error
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() if self._position is None else self._position
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._ahead, self._error, self._position = [], None, None
+        super().load_state_dict(state)
+
+    def close(self) -> None:
+        self._ahead = []
+        super().close()
+
+
+class _AheadFeed(Feed):
+    def __iter__(self) -> FeedIterator:
+        return _AheadIterator(self.open_run, self.convert)

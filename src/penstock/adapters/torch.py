@@ -1,0 +1,183 @@
+"""PyTorch: batches as tensors on the same memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.sharedctypes import RawArray
+from typing import Any
+
+import numpy as np
+
+from ..dataset import Dataset
+from ..element import Ragged, Sparse
+from ..errors import BadArgument, BadType
+from ..runtime.process_pool import budget_bytes, get_memory
+from ..runtime.run import Run
+from .feed import Feed, FeedIterator, each_leaf, refused
+
+__all__ = ["converter", "to_torch"]
+
+_MOST_WORKERS = 1024
+
+
+def to_torch(
+    dataset: Dataset,
+    device: Any = None,
+    pin_memory: bool = False,
+    writable: bool = False,
+    *,
+    memory: int | float | str | None = None,
+    optimize: bool | None = None,
+) -> Any:
+    """This dataset for PyTorch: an `IterableDataset` of tensors, each on the memory of its batch, without a copy.
+
+    Each iteration is the dataset's next epoch. It can be looped over as it is, and be given to a
+    `DataLoader(…, batch_size=None)`, with workers too: each then makes every n-th element, in an n-th of the budget.
+
+    Byte strings stay what they are, since PyTorch has no tensors of strings. `Ragged` leaves are nested tensors of
+    layout `torch.jagged`, `Sparse` ones sparse COO tensors.
+
+    Args:
+        device: Where tensors go. None: they stay where they are.
+        pin_memory: Whether they are copied to page-locked memory, for quicker transfers, where there is an accelerator.
+        writable: Whether batches that are views of your arrays are copied, for loops that write to their tensors.
+            Otherwise to write to such a tensor is to write to your array.
+        memory: The budget of each run, as for `run`.
+        optimize: Whether the rules may rewrite the plan, as for `run`.
+
+    >>> import numpy as np, penstock as ps
+    >>> for x in ps.Dataset.from_tensor_slices(np.arange(5)).batch(3).to_torch():
+    ...     print(x)
+    tensor([0, 1, 2])
+    tensor([3, 4])
+    """
+    return _feed_class()(dataset, device, pin_memory, writable, memory, optimize)
+
+
+def converter(device: Any = None, pin_memory: bool = False, writable: bool = False) -> Callable[[Any], Any]:
+    """The function that makes tensors of an element."""
+    import torch
+
+    from_numpy, from_dlpack = torch.from_numpy, torch.from_dlpack
+    pins = pin_memory and torch.accelerator.is_available()
+    target = None if device is None else torch.device(device)
+
+    def on_memory(array: np.ndarray) -> Any:
+        try:
+            if array.flags.writeable:
+                return from_numpy(array)
+            # torch.from_numpy would warn of each of these: torch has no tensors that cannot be written to. Its DLPack
+            # believes what it is told, and crashes on arrays that are read backwards.
+            if not writable and array.flags.c_contiguous and array.dtype.isnative:
+                return from_dlpack(array)
+            return _copied(array)
+        except (BufferError, TypeError, ValueError):
+            return _copied(array)
+
+    def tensor(leaf: Any) -> Any:
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            if leaf.dtype.kind == "O":
+                return leaf
+            made = on_memory(leaf if type(leaf) is np.ndarray else np.array(leaf))
+        elif isinstance(leaf, Ragged):
+            made = _jagged(leaf, on_memory)
+        elif isinstance(leaf, Sparse):
+            made = _sparse(leaf, on_memory)
+        elif leaf is None or type(leaf) is bytes:
+            return leaf
+        else:
+            raise refused("to_torch", leaf, "make arrays of them with map or batch")
+        if pins:
+            made = made.pin_memory()
+        return made if target is None else made.to(target, non_blocking=pins)
+
+    return each_leaf(tensor)
+
+
+def _copied(array: np.ndarray) -> Any:
+    """A tensor of an array that torch takes only as a copy: of another byte order, or read backwards."""
+    import torch
+
+    try:
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
+    except TypeError as error:
+        raise refused("to_torch", array, f"PyTorch says: {error}") from None
+
+
+def _jagged(leaf: Ragged, on_memory: Any) -> Any:
+    import torch
+
+    if isinstance(leaf.values, Ragged) or leaf.dtype.kind == "O":
+        what = "of numbers with one ragged dimension, got one of byte strings"
+        if isinstance(leaf.values, Ragged):
+            what = "with one ragged dimension, got one with more"
+        raise BadType(f"to_torch: expected a Ragged {what}; use padded_batch")
+    return torch.nested.nested_tensor_from_jagged(on_memory(leaf.values), on_memory(leaf.row_splits))
+
+
+def _sparse(leaf: Sparse, on_memory: Any) -> Any:
+    import torch
+
+    # Sorted and without duplicates, as a Sparse is.
+    indices, values = on_memory(leaf.indices).T, on_memory(leaf.values)
+    return torch.sparse_coo_tensor(indices, values, leaf.shape, check_invariants=False, is_coalesced=True)
+
+
+@functools.cache
+def _feed_class() -> Any:
+    import torch.utils.data
+
+    class TorchFeed(Feed, torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch comes without types here
+        """A dataset as tensors; also for a DataLoader."""
+
+        def __init__(
+            self,
+            dataset: Dataset,
+            device: Any,
+            pin_memory: bool,
+            writable: bool,
+            memory: Any,
+            optimize: bool | None,
+            begun: Any = None,
+        ) -> None:
+            super().__init__(dataset, converter(device, pin_memory, writable), memory, optimize)
+            self._arguments = (dataset, device, pin_memory, writable, memory, optimize)
+            # Epochs that each of a DataLoader's workers began, in memory that they share with this process: they are
+            # new processes in each epoch, and all must agree on which one it is.
+            self._begun = RawArray("q", _MOST_WORKERS) if begun is None else begun
+
+        def __iter__(self) -> FeedIterator:
+            worker = torch.utils.data.get_worker_info()
+            if worker is None:
+                return FeedIterator(self._open_here, self.convert)
+            return FeedIterator(functools.partial(self._open_share, worker.id, worker.num_workers), self.convert)
+
+        def _open_here(self) -> Run:
+            epoch = self.dataset.next_epoch + max(self._begun)
+            self._begun[:] = [0] * _MOST_WORKERS
+            return self.open_run(epoch)
+
+        def _open_share(self, number: int, num_workers: int) -> Run:
+            """The run of one of several workers: every n-th element, which is the order that DataLoader restores."""
+            if num_workers > _MOST_WORKERS:
+                raise BadArgument(f"num_workers: expected at most {_MOST_WORKERS}, got {num_workers}")
+            epoch = self.dataset.next_epoch + self._begun[number]
+            self._begun[number] += 1
+            memory = self.dataset.options().memory if self.memory is None else self.memory
+            share = self.dataset.shard(num_workers, number)
+            # On its own: what it begins in this process must not count for the dataset twice.
+            alone = Dataset(share.node, share.options())
+            whole = get_memory() if memory is None else budget_bytes(memory)
+            return alone.run(whole // num_workers, epoch=epoch, optimize=self.optimize)
+
+        def __reduce__(self) -> Any:
+            begun = None if get_spawning_popen() is None else self._begun
+            return _unpickled, (*self._arguments, begun)
+
+    return TorchFeed
+
+
+def _unpickled(*arguments: Any) -> Any:
+    return _feed_class()(*arguments)

@@ -1,0 +1,89 @@
+"""Anything with a length and numbered items as a source: what `from_torch` and `from_hf` read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ..block import Block
+from ..cursor import Cursor
+from ..element import Failed, Structure, nbytes_of, normalize
+from ..errors import BadType, PenstockError
+from ..indexed import IndexCursor
+from ..order import Index, RangeOrder
+from ..plan.footprint import Footprint, Sizes, one_element
+from ..plan.op import Context, Op, Reader
+from ..plan.traits import SOURCE, Traits
+from ..spec import UNSEEN, Spec
+
+__all__ = ["FromMapStyle"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromMapStyle(Op):
+    """The items of a sequence that makes each when it is asked for it, in any order that is asked for.
+
+    Memory: nothing but the items asked for.
+    State: one integer.
+    """
+
+    items: Any
+    num_items: int
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(UNSEEN, self.num_items)
+
+    @property
+    def traits(self) -> Traits:
+        return SOURCE
+
+    @property
+    def num_elements(self) -> int:
+        return self.num_items
+
+    @property
+    def reading_may_fail(self) -> bool:
+        return True
+
+    def footprint(self, sizes: Sizes) -> Footprint:
+        return one_element(sizes.output, "item")
+
+    def reader(self, context: Context) -> Reader:
+        return _ItemReader(self.items, context)
+
+    def open(self, context: Context) -> Cursor:
+        return IndexCursor(self.reader(context), RangeOrder(self.num_items))
+
+    def describe(self) -> str:
+        return f"items({self.num_items:,} of {type(self.items).__name__})"
+
+
+class _ItemReader:
+    """Asks for items one by one: how large they are is not known, and they must fit."""
+
+    def __init__(self, items: Any, context: Context) -> None:
+        self._items = items
+        self._context = context
+
+    def read(self, index: Index) -> Block:
+        places = range(index.start, index.stop) if isinstance(index, slice) else index.tolist()
+        transit = self._context.transit
+        rows = []
+        for place in places[: transit.begin(len(places))]:
+            row = self._item(place)
+            rows.append(row)
+            if not transit.add(nbytes_of(row)):
+                break
+        return Block.of_rows(rows)
+
+    def _item(self, place: int) -> Any:
+        try:
+            element = normalize(self._items[place])
+            if not Structure.of(element).num_leaves:
+                raise BadType("expected at least one component, got none: an element must hold something")
+            return element
+        except PenstockError as error:
+            return Failed(self._context.located(error))
+        except Exception as error:
+            return Failed(self._context.noted(error, place))

@@ -1,0 +1,1 @@
+"""Adapters with the real frameworks."""

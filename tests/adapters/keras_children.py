@@ -1,0 +1,229 @@
+"""Programs for test_keras.py: each runs on the backend that KERAS_BACKEND names, and prints one line of JSON.
+
+python keras_children.py <name>: see PROGRAMS at the end.
+"""
+
+import dataclasses
+import gc
+import json
+import os
+import sys
+import warnings
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+import penstock as ps
+
+D = ps.Dataset
+NUM, SIZE = 70, 8
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(NUM, 200)).astype(np.float32)
+Y = X[:, :1] - 0.5 * X[:, 1:2]
+# Keras says this at the end of data whose length it was not told.
+warnings.filterwarnings("ignore", "Your input ran out of data")
+warnings.filterwarnings("ignore", "`shuffle=True` was passed")
+
+Batch = namedtuple("Batch", ["x", "y"])
+
+
+@dataclasses.dataclass
+class Features:
+    """Inputs of a model with two."""
+
+    left: Any
+    right: Any
+
+
+def batches() -> ps.Dataset:
+    return D.from_tensor_slices((X, Y, np.arange(NUM))).shuffle(seed=1).batch(SIZE)
+
+
+def labelled() -> ps.Dataset:
+    return batches().map(lambda x, y, n: (x, y))
+
+
+def noting(dataset: ps.Dataset, seen: list[Any]) -> ps.Dataset:
+    """The dataset, and in `seen` the first number of each batch that was made."""
+
+    def noted(x: Any, y: Any, n: Any) -> Any:
+        seen.append(int(n[0]))
+        return x, y
+
+    return dataset.map(noted, stateful=True)
+
+
+class Steps(keras.callbacks.Callback):
+    """Counts steps by epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_epoch: list[int] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.by_epoch.append(0)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.by_epoch[-1] += 1
+
+
+def model(**compile_args: Any) -> Any:
+    keras.utils.set_random_seed(0)
+    made = keras.Sequential([keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)])
+    made.compile(keras.optimizers.SGD(0.01), "mse", metrics=["mae"], **compile_args)
+    return made
+
+
+def fit() -> dict[str, Any]:
+    """Each epoch is a run, the weights are those of the same batches given one by one."""
+    seen: list[int] = []
+    trained, steps = model(), Steps()
+    validation = labelled().take(3)
+    history = trained.fit(
+        noting(batches(), seen).to_keras(memory="16MB"),
+        epochs=3,
+        verbose=0,
+        validation_data=validation.to_keras(),
+        callbacks=[steps],
+    )
+    by_hand = model()
+    expected = []
+    for epoch in range(3):
+        for x, y, n in batches().run(epoch=epoch):
+            expected.append(int(n[0]))
+            by_hand.train_on_batch(np.array(x), np.array(y))
+    pairs = zip(trained.get_weights(), by_hand.get_weights(), strict=True)
+    return {
+        "epochs": seen[-27:],
+        "looked at": seen[:-27] in ([], expected[:1]),  # Keras may read a batch before the first epoch, for its shapes
+        "expected": expected,
+        "steps": steps.by_epoch,
+        "val_loss": len(history.history["val_loss"]),
+        "weights_differ_by": float(max(np.abs(a - b).max() for a, b in pairs)),
+    }
+
+
+def eager() -> Any:
+    """A model that is not compiled: quicker for a few steps."""
+    return model(run_eagerly=True)
+
+
+def two_inputs() -> Any:
+    left, right = keras.Input((100,), name="left"), keras.Input((100,), name="right")
+    made = keras.Model({"left": left, "right": right}, keras.layers.Dense(1)(left + right))
+    made.compile("sgd", "mse", run_eagerly=True)
+    return made
+
+
+def trains(made: Any, dataset: ps.Dataset) -> bool:
+    steps = Steps()
+    made.fit(dataset.to_keras(), epochs=2, verbose=0, callbacks=[steps])
+    return steps.by_epoch == [9, 9]
+
+
+def kinds() -> dict[str, Any]:
+    dicts = labelled().map(lambda x, y: ({"left": x[:, :100], "right": x[:, 100:]}, y))
+    classes = labelled().map(lambda x, y: (Features(x[:, :100], x[:, 100:]), y))
+    unweighted = eager()
+    unweighted.fit(labelled().map(lambda x, y: (x, y, np.zeros(len(y)))).to_keras(), epochs=1, verbose=0)
+    unknown, endless = Steps(), Steps()
+    filtered = batches().filter(lambda x, y, n: True).map(lambda x, y, n: (x, y))
+    eager().fit(filtered.to_keras(), epochs=2, verbose=0, callbacks=[unknown])
+    eager().fit(labelled().repeat().to_keras(), epochs=2, steps_per_epoch=5, verbose=0, callbacks=[endless])
+    return {
+        "weights are used": all((a == b).all() for a, b in zip(unweighted.get_weights(), untrained(), strict=True)),
+        "dicts": trains(two_inputs(), dicts),
+        "namedtuple": trains(eager(), labelled().map(lambda x, y: Batch(x, y))),
+        "dataclass": trains(two_inputs(), classes),
+        "features alone": list(eager().predict(labelled().map(lambda x, y: x).to_keras(), verbose=0).shape),
+        "unknown length": unknown.by_epoch,
+        "steps_per_epoch": sum(endless.by_epoch),
+        "one step at a time": in_parts(),
+        "resumed": resumed(),
+        "stopped early": stopped_early(),
+    }
+
+
+def untrained() -> list[np.ndarray]:
+    made = eager()
+    made.build((None, 200))
+    return list(made.get_weights())
+
+
+def in_parts() -> list[list[int]]:
+    """A dataset of known length, cut into epochs of three steps: one run, read on and on."""
+    seen: list[int] = []
+    made = eager()
+    made.build((None, 200))
+    feed = noting(batches(), seen).to_keras()
+    made.fit(feed, epochs=3, steps_per_epoch=3, verbose=0)
+    order = [int(n[0]) for _, _, n in batches().run(epoch=0)]
+    places = [order.index(n) for n in seen[-9:]]
+    return [places[:3], places[3:6], places[6:]]
+
+
+def resumed() -> bool:
+    """A position that was saved within an epoch is where the next fit goes on."""
+    states: list[Any] = []
+    feed = noting(batches(), []).to_keras()
+
+    class Save(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if batch == 3:
+                states.append(json.loads(json.dumps(feed.state_dict())))
+
+    eager().fit(feed, epochs=2, verbose=0, callbacks=[Save()])
+    seen: list[int] = []
+    later = noting(batches(), seen).to_keras()
+    later.load_state_dict(states[1])
+    eager().fit(later, epochs=1, steps_per_epoch=5, verbose=0)
+    return seen[-5:] == [int(n[0]) for _, _, n in batches().run(epoch=1)][4:]
+
+
+def stopped_early() -> int:
+    """Bytes on the ledger of a run that Keras dropped."""
+    feed = labelled().prefetch(2).to_keras()
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.model.stop_training = batch == 2
+
+    eager().fit(feed, epochs=1, verbose=0, callbacks=[Stop()])
+    gc.collect()  # Keras's own iterator is part of a cycle
+    return int(feed._epochs.last_begun.run.ledger.charged_bytes)
+
+
+def steps_of(dataset: Any, made: Any = None, **fit_args: Any) -> list[int]:
+    steps = Steps()
+    (made or model()).fit(dataset, verbose=0, callbacks=[steps], **fit_args)
+    return steps.by_epoch
+
+
+def fit_to_tf() -> dict[str, Any]:
+    import tensorflow as tf
+
+    unknown = batches().filter(lambda x, y, n: True).map(lambda x, y, n: (x, y))
+    classes = batches().map(lambda x, y, n: (x, n[:, None] % 2))
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        shared = model()
+    found = {
+        "known": steps_of(labelled().to_tf(), epochs=3),
+        "unknown": steps_of(unknown.to_tf(), epochs=3),
+        "endless": steps_of(labelled().repeat().to_tf(), epochs=3, steps_per_epoch=5),
+        "class_weight": steps_of(classes.to_tf(), epochs=1, class_weight={0: 1.0, 1: 2.0}) == [9],
+        "steps_per_execution": steps_of(labelled().to_keras(), model(steps_per_execution=3), epochs=2),
+        "strategy": steps_of(labelled().to_keras(), shared, epochs=2),
+    }
+    return found
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {"fit": lambda: [fit(), kinds()], "fit_to_tf": fit_to_tf}
+
+if __name__ == "__main__":
+    print(json.dumps(PROGRAMS[sys.argv[1]]()))

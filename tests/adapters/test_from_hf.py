@@ -1,0 +1,87 @@
+"""`from_hf` with the real `datasets`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import BadType
+from penstock.testing import check_op, check_source
+
+datasets.disable_progress_bars()
+
+FEATURES = datasets.Features(
+    {
+        "x": datasets.Sequence(datasets.Value("float32"), length=2),
+        "label": datasets.ClassLabel(names=["cat", "dog"]),
+        "name": datasets.Value("string"),
+    }
+)
+
+
+def rows(num: int = 12) -> Any:
+    columns = {
+        "x": [[n, -n] for n in range(num)],
+        "label": [n % 2 for n in range(num)],
+        "name": list("abcdefghijkl"[:num]),
+    }
+    return datasets.Dataset.from_dict(columns, features=FEATURES)
+
+
+def test_rows() -> None:
+    dataset = ps.from_hf(rows())
+    assert len(dataset) == 12
+    *_, last = dataset
+    assert last["x"].tolist() == [11, -11]
+    assert (int(last["label"]), last["name"]) == (1, b"l")
+    check_source(dataset)
+
+
+def test_columns_of_fixed_width_are_not_copied(tmp_path: Path) -> None:
+    rows().select_columns(["x", "label"]).save_to_disk(str(tmp_path / "rows"))
+    mapped = datasets.load_from_disk(str(tmp_path / "rows"))
+    (batch,) = ps.from_hf(mapped).batch(12)
+    column = mapped.data.table.column("label").chunk(0)
+    assert batch["label"].ctypes.data == column.buffers()[1].address
+    assert batch["x"].tolist() == [[n, -n] for n in range(12)]
+
+
+def test_selected_rows_are_read_at_any_place() -> None:
+    for chosen in (rows().shuffle(seed=3), rows().select([5, 3, 9])):
+        expected = [row["name"].encode() for row in chosen]
+        dataset = ps.from_hf(chosen)
+        assert [row["name"] for row in dataset] == expected
+        assert len(dataset) == len(expected)
+        check_op(dataset.shuffle(seed=1).batch(2, drop_remainder=True))
+
+
+def test_formats_and_transforms() -> None:
+    (row, *_) = ps.from_hf(rows().with_format("torch", columns=["x"]))
+    assert list(row) == ["x"]
+    doubled = rows().with_transform(lambda batch: {"twice": [2 * np.array(x) for x in batch["x"]]})
+    assert [row["twice"].tolist() for row in ps.from_hf(doubled).take(2)] == [[0, 0], [2, -2]]
+
+
+def test_features_that_must_be_decoded() -> None:
+    grid = datasets.Features({"grid": datasets.Array2D((2, 3), "float32")})
+    made = datasets.Dataset.from_dict({"grid": [np.full((2, 3), n).tolist() for n in range(4)]}, features=grid)
+    assert [row["grid"].shape for row in ps.from_hf(made)] == [(2, 3)] * 4
+    assert [float(row["grid"][1, 2]) for row in ps.from_hf(made).skip(2)] == [2, 3]
+
+
+def test_streams() -> None:
+    dataset = ps.from_hf(rows().to_iterable_dataset())
+    assert dataset.cardinality() == ps.UNKNOWN
+    assert [row["name"] for row in dataset] == [bytes([c]) for c in b"abcdefghijkl"]
+
+
+def test_what_is_no_dataset() -> None:
+    with pytest.raises(BadType, match=r"expected one of the splits \['train'\]"):
+        ps.from_hf(datasets.DatasetDict({"train": rows()}))
+    with pytest.raises(BadType, match=r"from_hf at test_from_hf.py:\d+: dataset: expected a datasets.Dataset"):
+        ps.from_hf([1])

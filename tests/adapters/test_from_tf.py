@@ -1,0 +1,93 @@
+"""`from_tf` with the real tf.data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import penstock as ps
+from penstock.errors import BadType
+from penstock.testing import check_op
+
+
+def test_elements() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(8, 3)
+    source = tf.data.Dataset.from_tensor_slices({"x": x, "name": [b"a", b"b"] * 4}).batch(4)
+    dataset = ps.from_tf(source)
+    assert len(dataset) == 2
+    first, second = dataset
+    assert second["x"].tolist() == x[4:].tolist()
+    assert first["name"].tolist() == [b"a", b"b", b"a", b"b"]
+    assert [int(n) for n in ps.from_tf(tf.data.Dataset.range(3))] == [0, 1, 2]
+
+
+def test_tensors_are_not_copied() -> None:
+    kept = []
+
+    def element() -> tf.Tensor:
+        kept.append(tf.ones((64, 64)))
+        return kept[-1]
+
+    run = ps.from_tf(Given(element)).run()
+    array = next(run)
+    assert array.ctypes.data == np.asarray(memoryview(kept[0])).ctypes.data
+    del kept[:]
+    assert array.sum() == 64 * 64
+
+
+class Given(tf.data.Dataset):
+    """A dataset of tensors that a function makes."""
+
+    def __init__(self, make: object) -> None:
+        self._make = make
+        self._range = tf.data.Dataset.range(3)
+        super().__init__(self._range._variant_tensor)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._range]
+
+    @property
+    def element_spec(self) -> object:
+        return self._range.element_spec
+
+    def __iter__(self) -> object:
+        return iter([self._make() for _ in range(3)])  # type: ignore[operator]
+
+
+def test_lengths() -> None:
+    numbers = tf.data.Dataset.range(10)
+    assert ps.from_tf(numbers.repeat()).cardinality() == ps.INFINITE
+    assert ps.from_tf(numbers.filter(lambda n: n > 3)).cardinality() == ps.UNKNOWN
+    assert len(ps.from_tf(numbers.filter(lambda n: n > 3)).batch(2).run().state_dict()) > 0
+
+
+def test_laws() -> None:
+    check_op(ps.from_tf(tf.data.Dataset.range(30)).shuffle(8, seed=1).map(lambda n: n * 2).batch(4))
+
+
+def test_ragged_sparse_and_bfloat16() -> None:
+    ragged = tf.ragged.constant([[1, 2], [3]])
+    (found,) = ps.from_tf(tf.data.Dataset.from_tensors(ragged))
+    assert isinstance(found, ps.Ragged)
+    assert found.to_list() == [[1, 2], [3]]
+    sparse = tf.sparse.from_dense([[0, 5], [6, 0]])
+    (found,) = ps.from_tf(tf.data.Dataset.from_tensors(sparse))
+    assert found.to_dense().tolist() == [[0, 5], [6, 0]]
+    (found,) = ps.from_tf(tf.data.Dataset.from_tensors(tf.ones(3, tf.bfloat16)))
+    assert found.astype(np.float32).tolist() == [1, 1, 1]
+
+
+def test_errors_of_tf_data_come_in_their_place() -> None:
+    inverse = tf.data.Dataset.range(3).map(lambda n: 1.0 / tf.cast(n - 1, tf.float32))
+    failing = inverse.map(lambda x: tf.debugging.check_numerics(x, "odd"))
+    run = ps.from_tf(failing).run()
+    assert float(next(run)) == -1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="odd"):
+        next(run)
+    assert float(next(run)) == 1
+
+
+def test_what_is_no_dataset() -> None:
+    with pytest.raises(BadType, match=r"from_tf at test_from_tf.py:\d+: dataset: expected a tf.data.Dataset, got list"):
+        ps.from_tf([1, 2])

@@ -1,0 +1,108 @@
+"""`from_torch` with PyTorch's own datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+
+import penstock as ps
+from penstock.errors import BadType
+from penstock.testing import check_op, check_source
+
+
+class Squares(torch.utils.data.Dataset):
+    """Tensors by number; notes which were asked for."""
+
+    def __init__(self, num: int = 50) -> None:
+        self.num = num
+        self.asked: list[int] = []
+
+    def __len__(self) -> int:
+        return self.num
+
+    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
+        self.asked.append(place)
+        if place == 1000:
+            raise ValueError("no such square")
+        return torch.full((4,), place, dtype=torch.float32), place * place
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Numbers, one after the other."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for n in range(20):
+            yield {"n": torch.tensor(n), "row": torch.ones(3) * n}
+
+
+def test_map_style_is_read_at_any_place() -> None:
+    squares = Squares()
+    dataset = ps.from_torch(squares)
+    assert len(dataset) == 50
+    found = [int(y) for _, y in dataset.shuffle(seed=1).skip(47)]
+    assert len(squares.asked) == 3
+    assert found == [n * n for n in squares.asked]
+    assert "in order .shuffle" in str(dataset.shuffle(seed=1).explain())
+
+
+def test_map_style_keeps_the_laws_of_sources() -> None:
+    check_source(ps.from_torch(Squares(23)))
+    check_op(ps.from_torch(Squares(23)).shuffle(seed=3).map(lambda x, y: (x + 1, y)).batch(4).prefetch(2))
+
+
+def test_an_item_that_fails_is_an_error_in_its_place() -> None:
+    run = ps.from_torch(Squares(1002)).skip(999).run()
+    assert int(next(run)[1]) == 999**2
+    with pytest.raises(ValueError, match="no such square") as caught:
+        next(run)
+    assert "element 1000" in caught.value.__notes__[0]
+    assert int(next(run)[1]) == 1001**2
+
+
+def test_items_are_inside_the_budget() -> None:
+    class Large(Squares):
+        def __getitem__(self, place: int) -> Any:
+            return torch.ones(25_000)
+
+    with ps.from_torch(Large()).shuffle(seed=1).batch(4).run(memory="4MB") as run:
+        assert [len(batch) for batch in run] == [4] * 12 + [2]
+        assert run.ledger.peak_bytes <= 4_000_000
+
+
+def test_iterables_are_streams() -> None:
+    dataset = ps.from_torch(Stream())
+    assert dataset.cardinality() == ps.UNKNOWN
+    assert [int(e["n"]) for e in dataset] == list(range(20))
+    check_op(dataset.batch(3))
+
+
+def test_tensors_are_not_copied() -> None:
+    x, y = torch.arange(12.0).reshape(6, 2), torch.arange(6)
+    (batch,) = ps.from_torch(torch.utils.data.TensorDataset(x, y)).batch(6)
+    assert batch[0].ctypes.data == x.data_ptr()
+    assert batch[1].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_there_and_back() -> None:
+    feed = ps.from_torch(Squares()).shuffle(seed=2).batch(10).to_torch()
+    assert sorted(int(n) for _, y in feed for n in y) == [n * n for n in range(50)]
+
+
+def test_what_is_no_dataset() -> None:
+    with pytest.raises(BadType, match=r"from_torch at test_from_torch.py:\d+: dataset: expected a dataset of PyTorch"):
+        ps.from_torch(3)
+
+    class NoLength(torch.utils.data.Dataset):
+        def __getitem__(self, place: int) -> Any:
+            return place
+
+    with pytest.raises(BadType, match="expected one with a length"):
+        ps.from_torch(NoLength())
+    with pytest.raises(BadType, match="at least one component"):
+        next(iter(ps.from_torch([()])))
+    assert list(ps.from_torch(np.arange(3))) == [0, 1, 2]

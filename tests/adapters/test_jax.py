@@ -1,0 +1,177 @@
+"""`to_jax` with the real JAX, on CPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.adapters import jax as adapter
+from penstock.errors import BadArgument, BadType
+
+from .feeds import CHECKS, D, Pair, Sample, aligned, check_reuse, numbers_of, shuffled
+
+
+def feed_of(dataset: ps.Dataset) -> Any:
+    return dataset.to_jax(memory="32MB")
+
+
+def ahead_of(dataset: ps.Dataset) -> Any:
+    """A feed that puts the next element on the device while one is used."""
+    device = jax.local_devices()[0]
+    return dataset.to_jax(sharding=jax.sharding.SingleDeviceSharding(device), memory="32MB")
+
+
+def address_of(array: Any) -> int:
+    return int(array.unsafe_buffer_pointer())
+
+
+@pytest.mark.parametrize("feed", [feed_of, ahead_of])
+@pytest.mark.parametrize("check", CHECKS)
+def test_feeds(check: Callable[..., None], feed: Any) -> None:
+    check(feed)
+
+
+def test_slots_are_used_again() -> None:
+    check_reuse(feed_of, address_of)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_arrays_are_on_the_memory_of_their_batches(quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not quick:
+        monkeypatch.setattr(adapter, "_batched_device_put", lambda: None)
+    seen: list[int] = []
+
+    def noted(x: np.ndarray, y: np.ndarray) -> Any:
+        seen.append(x.ctypes.data)
+        return x, y
+
+    for (x, _), address in zip(shuffled().map(noted).to_jax(), seen, strict=False):
+        assert address_of(x) == address
+    assert len(seen) == 8
+
+
+def test_the_quick_way_is_there() -> None:
+    assert adapter._batched_device_put() is not None
+
+
+def test_aligned_views_of_your_arrays_are_not_copied() -> None:
+    data = aligned((32, 256))
+    found = [address_of(batch) - data.ctypes.data for batch in D.from_tensor_slices(data).batch(16).to_jax()]
+    assert found == [0, 16384]
+
+
+def test_the_next_element_is_made_before_this_one_is_used() -> None:
+    made: list[int] = []
+
+    def noted(n: Any) -> Any:
+        made.append(int(n))
+        return n
+
+    iterator = iter(ahead_of(D.range(4).map(noted, stateful=True)))
+    assert int(next(iterator)) == 0
+    assert made[:2] == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "uint16", "uint32", "int32", "float16", "complex64"])
+def test_dtypes(dtype: str) -> None:
+    data = np.arange(4).astype(dtype)
+    (batch,) = D.from_tensor_slices(data).batch(4).to_jax()
+    assert batch.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(batch), data)
+
+
+def test_64_bits_become_32_as_everywhere_in_jax() -> None:
+    ((x, n),) = D.from_tensors((np.ones(3), np.int64(7))).to_jax()
+    assert (x.dtype, n.dtype) == (np.float32, np.int32)
+    assert int(n) == 7
+
+
+def test_arrays_of_other_layouts() -> None:
+    data = np.arange(6, dtype=np.int32).reshape(2, 3)
+    for odd in (data[:, ::-1], data.T, np.broadcast_to(data[0], (2, 3)), np.zeros((0, 3)), data.astype(">i4")):
+        (batch,) = D.from_tensors(odd).to_jax()
+        assert batch.tolist() == odd.tolist()
+
+
+def test_structures() -> None:
+    (sample,) = D.from_tensors(Sample(np.ones(2, np.float32), {"pair": Pair(np.int32(1), None)})).to_jax()
+    assert type(sample) is Sample
+    assert isinstance(sample.image, jax.Array)
+    assert sample.label["pair"].second is None
+
+
+def test_sparse() -> None:
+    sparse = ps.Sparse(np.array([[0, 1], [1, 2]]), np.array([5.0, 6.0], np.float32), np.array([2, 3]))
+    (batch,) = D.from_tensors(sparse).to_jax()
+    assert batch.todense().tolist() == [[0, 5, 0], [0, 0, 6]]
+
+
+def test_what_jax_has_no_arrays_for() -> None:
+    ragged = ps.Ragged(np.arange(3), np.array([0, 1, 3]))
+    for odd in (b"text", np.array([b"a"], object), ragged, np.zeros(3, "datetime64[s]")):
+        with pytest.raises(BadType, match=r"to_jax: expected elements"):
+            next(iter(D.from_tensors(odd).to_jax()))
+
+
+def test_a_device() -> None:
+    device = jax.local_devices()[0]
+    ((x, _), *_) = shuffled().to_jax(device=device)
+    assert x.committed
+    assert x.devices() == {device}
+    ((x, _), *_) = shuffled().to_jax()
+    assert not x.committed
+    with pytest.raises(BadArgument, match="either this or device"):
+        shuffled().to_jax(device, jax.sharding.SingleDeviceSharding(device))
+
+
+SHARDED = """
+import json
+import jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+import penstock as ps
+
+mesh = jax.make_mesh((2,), ("data",))
+split, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
+data = np.arange(32, dtype=np.float32).reshape(16, 2), np.arange(16, dtype=np.int32)
+dataset = ps.Dataset.from_tensor_slices(data).batch(8)
+found = []
+for sharding in (split, (split, whole)):
+    for x, y in dataset.to_jax(sharding=sharding):
+        found.append([[s.data.shape[0] for s in a.addressable_shards] for a in (x, y)] + [y.tolist()])
+second = jax.devices()[1]
+on_second = all(x.devices() == {second} for x, y in dataset.to_jax(device=second))
+print(json.dumps([found, on_second]))
+"""
+
+
+def test_batches_are_laid_out_over_devices() -> None:
+    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", SHARDED], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found, on_second = json.loads(done.stdout)
+    first, second = list(range(8)), list(range(8, 16))
+    halves = [4, 4]
+    assert found[:2] == [[halves, halves, first], [halves, halves, second]]
+    assert found[2:] == [[halves, [8, 8], first], [halves, [8, 8], second]]
+    assert on_second
+
+
+def test_a_training_step_sees_the_batches_that_were_given() -> None:
+    """Steps run while the next batches are made: none may be made where one is still read."""
+    step = jax.jit(lambda total, x: total + (x @ x.T).sum())
+    total, expected = jax.numpy.float32(0), 0.0
+    for x, _ in shuffled(512).to_jax():
+        total = step(total, x / 512)
+    for x, _ in shuffled(512).run(epoch=0):
+        expected += float(((x / 512) @ (x / 512).T).sum(dtype=np.float64))
+    assert float(total) == pytest.approx(expected, rel=1e-4)
+    assert len(numbers_of(next(iter(shuffled().to_jax())))) == 8

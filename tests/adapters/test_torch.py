@@ -1,0 +1,189 @@
+"""`to_torch` with the real PyTorch."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import penstock as ps
+from penstock.errors import BadType
+
+from .feeds import CHECKS, DTYPES, D, Pair, Sample, check_reuse, numbers_of, pictures, shuffled
+
+
+def feed_of(dataset: ps.Dataset) -> Any:
+    return dataset.to_torch(memory="32MB")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_feeds(check: Callable[..., None]) -> None:
+    check(feed_of)
+
+
+def test_slots_are_used_again() -> None:
+    check_reuse(feed_of, lambda tensor: int(tensor.data_ptr()))
+
+
+def test_tensors_are_on_the_memory_of_their_batches() -> None:
+    seen: list[int] = []
+
+    def noted(x: np.ndarray, y: np.ndarray) -> Any:
+        seen.append(x.ctypes.data)
+        return x, y
+
+    for (x, _), address in zip(shuffled().map(noted).to_torch(), seen, strict=False):
+        assert x.data_ptr() == address
+    assert len(seen) == 8
+
+
+def test_views_of_your_arrays_are_not_copied_and_do_not_warn() -> None:
+    data, _ = pictures()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (batch, *_) = D.from_tensor_slices(data).batch(16).to_torch()
+    assert batch.data_ptr() == data.ctypes.data
+
+
+def test_writable_tensors_are_not_your_arrays() -> None:
+    data, _ = pictures()
+    dataset = D.from_tensor_slices(data).batch(16)
+    for batch in dataset.to_torch(writable=True):
+        batch.zero_()
+    assert data.sum() > 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes(dtype: str) -> None:
+    data = np.arange(4).astype(dtype)
+    (batch,) = D.from_tensor_slices(data).batch(4).to_torch()
+    assert str(batch.dtype) == f"torch.{dtype}"
+    np.testing.assert_array_equal(batch.numpy(), data)
+
+
+def test_arrays_that_torch_cannot_alias_are_copied() -> None:
+    data = np.arange(6, dtype=np.int32).reshape(2, 3)
+    for odd in (data[:, ::-1], data.astype(">i4"), np.broadcast_to(data[0], (2, 3))):
+        (batch,) = D.from_tensors(odd).to_torch()
+        assert batch.tolist() == odd.tolist()
+
+
+def test_what_torch_has_no_tensors_for() -> None:
+    with pytest.raises(BadType, match=r"to_torch: expected .* datetime64"):
+        next(iter(D.from_tensors(np.zeros(3, "datetime64[s]")).to_torch()))
+    with pytest.raises(BadType, match=r"to_torch: .*Dataset"):
+        next(iter(D.range(4).window(2).to_torch()))
+
+
+def test_strings_stay_what_they_are() -> None:
+    names = np.array([b"a", b"bc"], object)
+    ((batch, single),) = D.from_tensors((names, b"x")).to_torch()
+    assert batch.tolist() == [b"a", b"bc"]
+    assert single == b"x"
+
+
+def test_structures_and_scalars() -> None:
+    (sample,) = D.from_tensors(Sample(np.ones(2), {"a": np.float32(3), "b": Pair(np.int64(1), None)})).to_torch()
+    assert type(sample) is Sample
+    assert sample.image.tolist() == [1, 1]
+    assert sample.label["a"].dtype == torch.float32
+    assert sample.label["a"].shape == ()
+    assert sample.label["b"] == Pair(torch.tensor(1), None)
+
+
+def test_ragged_batches_are_nested_tensors() -> None:
+    dataset = D.range(1, 4).map(lambda n: np.arange(n, dtype=np.float32)).ragged_batch(3)
+    (batch,) = dataset.to_torch()
+    assert batch.layout is torch.jagged
+    assert [row.tolist() for row in batch.unbind()] == [[0], [0, 1], [0, 1, 2]]
+    twice = ps.Ragged(ps.Ragged(np.arange(2), np.array([0, 1, 2])), np.array([0, 2]))
+    with pytest.raises(BadType, match="one ragged dimension"):
+        next(iter(D.from_tensors(twice).to_torch()))
+    words = ps.Ragged(np.array([b"a"], object), np.array([0, 1]))
+    with pytest.raises(BadType, match="byte strings"):
+        next(iter(D.from_tensors(words).to_torch()))
+
+
+def test_sparse_batches_are_sparse_tensors() -> None:
+    sparse = ps.Sparse(np.array([[0, 1], [1, 2]]), np.array([5.0, 6.0]), np.array([2, 3]))
+    (batch,) = D.from_tensors(sparse).to_torch()
+    assert batch.to_dense().tolist() == [[0, 5, 0], [0, 0, 6]]
+
+
+def test_devices() -> None:
+    ((x, _), *_) = shuffled().to_torch(device="meta", pin_memory=True)
+    assert x.device.type == "meta"
+    ((x, _), *_) = shuffled().to_torch(device=torch.device("cpu"))
+    assert x.device.type == "cpu"
+
+
+def test_a_feed_can_be_pickled() -> None:
+    feed = shuffled().to_torch(memory="16MB")
+    again = pickle.loads(pickle.dumps(feed))
+    assert [numbers_of(batch) for batch in again] == [numbers_of(batch) for batch in feed]
+
+
+def test_length_of_a_loader() -> None:
+    assert len(torch.utils.data.DataLoader(shuffled().to_torch(), batch_size=None)) == 8
+    with pytest.raises(TypeError, match="no length"):
+        len(D.range(4).filter(lambda n: True).to_torch())
+
+
+def test_workers_share_the_budget() -> None:
+    feed = shuffled().to_torch(memory="32MB")
+    with feed._open_share(0, 2) as first, feed._open_share(1, 2) as second:
+        assert first.ledger.budget_bytes == second.ledger.budget_bytes == 16_000_000
+        assert [first.epoch, second.epoch] == [0, 0]
+        assert sorted(n for run in (first, second) for batch in run for n in numbers_of(batch)) == list(range(64))
+    assert (
+        feed.dataset.with_options(ps.Options(memory="8MB")).to_torch()._open_share(0, 4).ledger.budget_bytes
+        == 2_000_000
+    )
+
+
+LOADERS = """
+import json, sys
+import numpy as np
+from torch.utils.data import DataLoader
+import penstock as ps
+
+data = np.repeat(np.arange(70, dtype=np.float32)[:, None], 256, axis=1), np.arange(70)
+
+def dataset():
+    return ps.Dataset.from_tensor_slices(data).shuffle(seed=5).batch(8)
+
+def numbers(batches):
+    return [batch[1].tolist() for batch in batches]
+
+if __name__ == "__main__":
+    feed = dataset().to_torch(memory="32MB")
+    found = [numbers(DataLoader(feed, batch_size=None))]
+    for _ in range(2):
+        found.append(numbers(DataLoader(feed, batch_size=None, num_workers=2)))
+    found.append(numbers(DataLoader(feed, batch_size=None, num_workers=2, multiprocessing_context="spawn")))
+    lasting = DataLoader(feed, batch_size=None, num_workers=2, persistent_workers=True)
+    for _ in range(2):
+        found.append(numbers(lasting))
+    found.append(numbers(feed))
+    found.append(numbers(DataLoader(feed, batch_size=None, num_workers=3)))
+    expected = [numbers(dataset().run(epoch=epoch)) for epoch in range(len(found))]
+    print(json.dumps([found, expected]))
+"""
+
+
+def test_loaders_with_workers_give_each_batch_once_in_order_and_each_epoch_anew(tmp_path: Any) -> None:
+    program = tmp_path / "loaders.py"
+    program.write_text(textwrap.dedent(LOADERS))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, done.stderr
+    found, expected = json.loads(done.stdout)
+    assert found == expected
