@@ -120,6 +120,7 @@ class Dataset:
     to_tf = handing_over("tensorflow:to_tf")
     to_torch = handing_over("torch:to_torch")
     to_jax = handing_over("jax:to_jax")
+    distribute_for = handing_over("ranks:distribute_for")
 
     @staticmethod
     def list_files(

@@ -1,0 +1,108 @@
+"""Ranks: which of the processes of a training this one is, as its framework says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from ..dataset import Dataset
+from ..errors import BadArgument
+
+__all__ = ["Rank", "distribute_for", "rank_of"]
+
+
+class Rank(NamedTuple):
+    """How many processes there are, and which of them this is."""
+
+    num_processes: int
+    number: int
+
+
+def distribute_for(
+    dataset: Dataset, framework: str, remainder: Literal["drop", "pad", "repeat"] = "drop", context: Any = None
+) -> Dataset:
+    """This process's part of the dataset, for distributed training: `distribute` by rank and world size.
+
+    Every process gets equally many batches, worked out without a word between them, so that none waits for another at
+    the end of an epoch. Call it once the framework knows its processes (`torch.distributed.init_process_group`,
+    `jax.distributed.initialize`, a strategy or `TF_CONFIG`); with a single process the dataset stays whole.
+
+    Put it before the batch: `ds.shuffle(seed=1).distribute_for("torch").map(f).batch(32)`. All processes must describe
+    the same dataset: a shuffle needs a seed, or each would draw from an order of its own.
+
+    Args:
+        framework: "torch", "jax" or "tf".
+        remainder: What becomes of elements that are too few to give one to each process: `"drop"` leaves them out,
+            `"pad"` gives some processes an element twice, `"repeat"` goes over the data again without an end.
+        context: The `tf.distribute.InputContext` that `distribute_datasets_from_function` gives, for "tf".
+
+    >>> import penstock as ps
+    >>> len(ps.Dataset.range(101).distribute_for("torch").batch(8))  # alone
+    13
+    """
+    if remainder not in ("drop", "pad", "repeat"):
+        raise BadArgument(f"remainder: expected one of drop, pad, repeat, got {remainder!r:.60}")
+    rank = rank_of(framework, context)
+    whole = dataset.repeat() if remainder == "repeat" else dataset
+    part: Dataset = whole.distribute(rank.num_processes, rank.number, "drop" if remainder == "repeat" else remainder)
+    return part
+
+
+def rank_of(framework: str, context: Any = None) -> Rank:
+    """Asks a framework which of its processes this is."""
+    ask = _ASK.get(framework)
+    if ask is None:
+        raise BadArgument(f"framework: expected one of {', '.join(_ASK)}, got {framework!r:.60}")
+    if context is not None:
+        return _rank_in(context)
+    return ask()
+
+
+def _rank_in(context: Any) -> Rank:
+    try:
+        return Rank(int(context.num_input_pipelines), int(context.input_pipeline_id))
+    except AttributeError:
+        raise BadArgument(f"context: expected a tf.distribute.InputContext, got {type(context).__name__}") from None
+
+
+def _torch_rank() -> Rank:
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        return Rank(distributed.get_world_size(), distributed.get_rank())
+    # torchrun tells before the group is there.
+    return Rank(int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0")))
+
+
+def _jax_rank() -> Rank:
+    import jax
+
+    return Rank(jax.process_count(), jax.process_index())
+
+
+def _tf_rank() -> Rank:
+    """The worker of a strategy that knows its cluster, or of `TF_CONFIG`.
+
+    Replicas of one process share its batches: a `MirroredStrategy` is one worker.
+    """
+    import tensorflow as tf
+
+    resolver = getattr(tf.distribute.get_strategy(), "cluster_resolver", None)
+    if resolver is not None and resolver.task_type is not None:
+        return _worker(resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id)
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    task = config.get("task", {})
+    return _worker(config.get("cluster", {}), task.get("type", "worker"), int(task.get("index", 0)))
+
+
+def _worker(cluster: dict[str, Any], kind: str, index: int) -> Rank:
+    """The chief comes first and reads as the other workers do; parameter servers and evaluators read for themselves."""
+    chiefs, workers = (len(cluster.get(role, ())) for role in ("chief", "worker"))
+    if kind not in ("chief", "worker") or not chiefs + workers:
+        return Rank(1, 0)
+    return Rank(chiefs + workers, index if kind == "chief" else chiefs + index)
+
+
+_ASK: dict[str, Callable[[], Rank]] = {"torch": _torch_rank, "jax": _jax_rank, "tf": _tf_rank}
