@@ -45,6 +45,7 @@ __all__ = [
     "get_memory",
     "image",
     "io",
+    "map_fn",
     "set_memory",
     "string",
 ]
@@ -61,6 +62,7 @@ _LATER = {
     "FixedLengthRecordDataset": ".readers",
     "TFRecordDataset": ".readers",
     "TextLineDataset": ".readers",
+    "map_fn": ".mapping.map_fn",
 }
 
 
