@@ -53,15 +53,15 @@ def large_results() -> dict[str, Any]:
 
 
 def compiled_by_jax() -> dict[str, Any]:
-    """Arrays of 90,000 numbers for each of 2,000 elements: 1.4 GB if all were made at a time."""
+    """Two arrays of 90,000 numbers for each of 400 elements: 580 MB if all were made at a time."""
     import jax.numpy as jnp
 
     def sums(v: Any) -> Any:
-        return jnp.sort(jnp.outer(v, v).ravel())[:3]
+        return jnp.cumsum(jnp.outer(v, v).ravel())[::30_000]
 
     vectors = np.random.default_rng(1).normal(size=(400, 300))
     found, result = watched(sums, vectors, "64MB", jit="jax")
-    expected = [np.sort(np.outer(v, v).ravel())[:3] for v in vectors[-5:]]
+    expected = [np.cumsum(np.outer(v, v).ravel())[::30_000] for v in vectors[-5:]]
     return {**found, "equal": bool(np.allclose(result[-5:], expected))}
 
 

@@ -132,8 +132,10 @@ def _compiled_by(
         chunks: Chunks = module.chunks_of(
             function, nest, expected[0], elems.num_elements, room_bytes, max(temporaries), num_parallel_calls
         )
-        # One by one: a chunk may be of one element.
-        found = [as_result(chunks(_row(structure, columns, i, elems))) for i in range(len(first))]
+        found = []
+        for start in range(0, len(first), chunks.chunk):  # which may be of one element
+            part = [column[start : start + chunks.chunk] for column in columns]
+            found.append(as_result(chunks(_packed(structure, part, elems))))
     except (NotCompiled, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -157,18 +159,17 @@ def _packed(structure: Structure, columns: list[np.ndarray], elems: Elems) -> An
     return elems.pack(nest if structure.kind is tuple else (nest,))
 
 
-def _row(structure: Structure, columns: list[np.ndarray], row: int, elems: Elems) -> Any:
-    return _packed(structure, [column[row : row + 1] for column in columns], elems)
-
-
 def _check_equal(found: list[Any], expected: list[Any]) -> None:
-    """Compares what was compiled with what the function itself returns."""
-    for i, (compiled, plain) in enumerate(zip(found, expected, strict=True)):
-        structure = Structure.of(plain)
-        if Structure.of(compiled) != structure:
-            raise NotCompiled(f"compiled it returns {Structure.of(compiled)}, and else {structure}")
-        for column, leaf in zip(structure.flatten(compiled), structure.flatten(plain), strict=True):
-            _check_leaf(column[0], leaf, i)
+    """Compares what was compiled, in chunks, with what the function itself returns for each element."""
+    structure = Structure.of(expected[0])
+    for result in (*found, *expected):
+        if Structure.of(result) != structure:
+            raise NotCompiled(f"compiled it returns {Structure.of(result)}, and else {structure}")
+    chunks = [structure.flatten(result) for result in found]
+    columns = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+    for i, plain in enumerate(expected):
+        for column, leaf in zip(columns, structure.flatten(plain), strict=True):
+            _check_leaf(column[i], leaf, i)
 
 
 def _check_leaf(found: Any, expected: Any, place: int) -> None:
