@@ -30,6 +30,7 @@ PAGES = (
     "docs/tfrecord.md",
     "docs/records.md",
     "docs/images.md",
+    "docs/howto/map_fn.md",
 )
 NOT_OURS = {".git", ".venv", "build", "node_modules"}
 

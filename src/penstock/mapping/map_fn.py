@@ -39,6 +39,8 @@ _LOG = logging.getLogger("penstock.map_fn")
 # progress bar.
 _BLOCK_NS = 50_000_000
 _MOST_ELEMENTS = 1 << 14
+# A block of results may take no more than this part of the budget: others may be on their way behind it.
+_PART = 8
 
 
 def map_fn(
@@ -181,7 +183,7 @@ class _Work:
 
     def _write_all(self, run: Run, results: Results, what: str, look_again: Callable[[], None], most: int) -> None:
         progress = ProgressBar(what, self._elems.num_elements, run.shows_progress)
-        demand, next_look = min(1, most), 16
+        demand, next_look, largest_bytes = 1, 16, 1
         try:
             while True:
                 start = perf_counter_ns()
@@ -194,7 +196,9 @@ class _Work:
                     next_look *= 2
                     look_again()
                 worth = _BLOCK_NS * block.size // max(1, perf_counter_ns() - start)
-                demand = max(1, min(worth, demand * 4, most))
+                largest_bytes = max(largest_bytes, block.nbytes // block.size)
+                fitting = run.ledger.budget_bytes // (_PART * largest_bytes)
+                demand = max(1, min(worth, fitting, demand * 4, most))
         except StopIteration as error:  # would end a loop of the caller's
             raise RuntimeError("fn raised StopIteration") from error
         finally:

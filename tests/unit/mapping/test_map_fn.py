@@ -139,6 +139,16 @@ def test_out_may_be_a_nest_and_is_found_by_name() -> None:
     assert (out["a"].tolist(), out["b"].tolist()) == (list(range(10)), [x / 2 for x in range(10)])
 
 
+@pytest.mark.parametrize("num_parallel_calls", [None, 3, ps.AUTOTUNE])
+@pytest.mark.parametrize("size", [10, 2_000, 50_000])
+def test_results_may_be_many_times_the_budget(num_parallel_calls: int | None, size: int) -> None:
+    out = np.empty((16 * MB // (4 * size), size), np.float32)
+    ps.map_fn(
+        lambda x: np.full(size, x, np.float32), np.arange(len(out)), "2MB", out, num_parallel_calls=num_parallel_calls
+    )
+    np.testing.assert_array_equal(out[:, [0, -1]], np.arange(len(out), dtype=np.float32)[:, None].repeat(2, 1))
+
+
 @pytest.mark.parametrize("out, error, text", [
     (np.empty(9, np.int64), SpecMismatch, r"map_fn at test_map_fn.*: out: expected a first dimension of 10, .*\(9,\)"),
     (np.empty(10), SpecMismatch, r"expected an array of shape \(10,\) and dtype int64, got shape \(10,\) and dtype fl"),
