@@ -42,6 +42,8 @@ class Chunks(Protocol):
     #: Threads that may call it; None for the caller's alone.
     num_parallel_calls: int | None
     num_at_once: int
+    #: Whether a smaller chunk takes as long as a full one.
+    takes_full_chunks: bool
 
     def __call__(self, columns: Any) -> Any:
         """Results, stacked, of elements stacked."""
@@ -64,6 +66,7 @@ class Compiled:
         self.temporary_bytes = chunks.temporary_bytes
         self.num_parallel_calls = chunks.num_parallel_calls
         self.num_at_once = chunks.num_at_once
+        self.takes_full_chunks = chunks.takes_full_chunks
         self.returns_list = returns_list
         self._chunks = chunks
         self._pack = pack

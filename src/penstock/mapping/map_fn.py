@@ -99,11 +99,9 @@ def map_fn(
         work.run(results)
         if report is not None:
             report(work.told)
+        value = results.value() if results.count or out is not None else _empty(found)
     except PenstockError as error:
         raise located(error, "map_fn", origin) from None
-    if not results.count and out is None:
-        return _empty(found)
-    value = results.value()
     return list(value) if work.returns_list and out is None and type(value) is tuple else value
 
 
@@ -168,7 +166,8 @@ class _Work:
             lease = share.acquire(0)
             try:
                 reserve(share, lease, made.temporary_bytes, made.num_at_once, "a call of the compiled fn")
-                self._write_all(run, results, f"map_fn, {made.compiler}", lambda: None, made.chunk)
+                fewest = made.chunk if made.takes_full_chunks else 1
+                self._write_all(run, results, f"map_fn, {made.compiler}", lambda: None, made.chunk, fewest)
             finally:
                 lease.release()
         self._tell(
@@ -181,9 +180,11 @@ class _Work:
         node = Node(op, (dataset.node,), self._origin)
         return Dataset(node, dataset.options().merged(self._options), Epochs((dataset._epochs,)))
 
-    def _write_all(self, run: Run, results: Results, what: str, look_again: Callable[[], None], most: int) -> None:
+    def _write_all(
+        self, run: Run, results: Results, what: str, look_again: Callable[[], None], most: int, fewest: int = 1
+    ) -> None:
         progress = ProgressBar(what, self._elems.num_elements, run.shows_progress)
-        demand, next_look, largest_bytes = 1, 16, 1
+        demand, next_look, largest_bytes = fewest, 16, 1
         try:
             while True:
                 start = perf_counter_ns()
@@ -198,7 +199,7 @@ class _Work:
                 worth = _BLOCK_NS * block.size // max(1, perf_counter_ns() - start)
                 largest_bytes = max(largest_bytes, block.nbytes // block.size)
                 fitting = run.ledger.budget_bytes // (_PART * largest_bytes)
-                demand = max(1, min(worth, fitting, demand * 4, most))
+                demand = max(fewest, min(worth, fitting, demand * 4, most))
         except StopIteration as error:  # would end a loop of the caller's
             raise RuntimeError("fn raised StopIteration") from error
         finally:

@@ -16,6 +16,9 @@ _FIRST_CHUNK = 4096
 _MOST_ELEMENTS = 1 << 16
 # More at a time would leave the processor's caches, and is no quicker.
 _ENOUGH_BYTES = 8 << 20
+# Chunks that are filled up to so many times their size, and more than so often, are worth compiling for.
+_WASTE = 4
+_RARE = 2
 
 
 @contextmanager
@@ -28,38 +31,69 @@ def context() -> Iterator[None]:
 
 
 class JaxChunks:
-    """One program for chunks of one size; smaller ones are filled up."""
+    """A program for chunks of one size. Smaller ones are filled up; a few of them, and they get a program of their own.
+
+    Args:
+        function: The user's.
+        columns: Some elements, stacked.
+        chunk: The most elements at a time.
+    """
 
     num_parallel_calls = None  # XLA has threads of its own
     num_at_once = 1
+    takes_full_chunks = True
 
     def __init__(self, function: Callable[[Any], Any], columns: Any, chunk: int) -> None:
         import jax
 
-        shapes = jax.tree.map(lambda column: jax.ShapeDtypeStruct((chunk, *column.shape[1:]), column.dtype), columns)
-        with context():
-            self._program = jax.jit(jax.vmap(function)).lower(shapes).compile()
+        self._vectorized = jax.jit(jax.vmap(function))
+        self._columns = jax.tree.map(lambda column: column[:1], columns)
         self.chunk = chunk
-        account = self._program.memory_analysis()
+        self._programs = {chunk: self._compiled(chunk)}
+        self._num_calls: dict[int, int] = {}
+        account = self._programs[chunk].memory_analysis()
         #: Elements (which XLA may copy, and which are filled up), results, and what lies between.
         self.temporary_bytes = (
             2 * account.argument_size_in_bytes + account.output_size_in_bytes + account.temp_size_in_bytes
         )
 
+    def _compiled(self, chunk: int) -> Any:
+        import jax
+
+        def shape(column: np.ndarray) -> Any:
+            return jax.ShapeDtypeStruct((chunk, *column.shape[1:]), column.dtype)
+
+        with context():
+            return self._vectorized.lower(jax.tree.map(shape, self._columns)).compile()
+
     def __call__(self, columns: Any) -> Any:
         import jax
 
         size = len(jax.tree.leaves(columns)[0])
+        chunk = self._chunk_for(size)
+        if size < chunk:
+            columns = jax.tree.map(lambda column: _filled_up(column, chunk), columns)
         with context():
-            if size < self.chunk:
-                columns = jax.tree.map(self._filled_up, columns)
-            return jax.tree.map(lambda result: np.asarray(result)[:size], self._program(columns))
+            return jax.tree.map(lambda result: np.asarray(result)[:size], self._programs[chunk](columns))
 
-    def _filled_up(self, column: np.ndarray) -> np.ndarray:
-        full = np.empty((self.chunk, *column.shape[1:]), column.dtype)
-        full[: len(column)] = column
-        full[len(column) :] = column[-1]  # an element that the function takes
-        return full
+    def _chunk_for(self, size: int) -> int:
+        """The size of the program to use: one that is less than four times as large, if that comes up again."""
+        chunk = self.chunk
+        while chunk >= _WASTE * size and chunk >= _WASTE:
+            chunk //= _WASTE
+        if chunk not in self._programs:
+            self._num_calls[chunk] = self._num_calls.get(chunk, 0) + 1
+            if self._num_calls[chunk] <= _RARE:
+                return self.chunk
+            self._programs[chunk] = self._compiled(chunk)
+        return chunk
+
+
+def _filled_up(column: np.ndarray, size: int) -> np.ndarray:
+    full = np.empty((size, *column.shape[1:]), column.dtype)
+    full[: len(column)] = column
+    full[len(column) :] = column[-1]  # an element that the function takes
+    return full
 
 
 def chunks_of(

@@ -40,6 +40,8 @@ class NumbaChunks:
         result: What the function returns for the first of them.
     """
 
+    takes_full_chunks = False
+
     def __init__(self, function: Callable[[Any], Any], columns: Any, result: Any) -> None:
         import numba
 

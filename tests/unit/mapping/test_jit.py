@@ -162,3 +162,24 @@ def test_a_chunk_that_is_not_full_is_filled_up_with_an_element() -> None:
     program = JaxChunks(lambda x: 1 / x, np.arange(1.0, 3.0), 8)
     with np.errstate(all="raise"):
         assert program(np.array([4.0, 2.0])).tolist() == [0.25, 0.5]
+
+
+def test_small_chunks_that_come_often_get_a_program_of_their_own() -> None:
+    """Threads hand over a few elements at a time: each must not cost as much as thousands."""
+    program = JaxChunks(lambda x: x * 2, np.arange(3), 4096)
+    for size in (10, 10, 10, 11, 4000):
+        assert program(np.arange(size)).tolist() == [x * 2 for x in range(size)]
+    assert sorted(program._programs) == [16, 4096]
+
+
+def test_chunks_are_full_however_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def noted(self: JaxChunks, columns: Any) -> Any:
+        sizes.append(len(columns))
+        return called(self, columns)
+
+    called = JaxChunks.__call__
+    monkeypatch.setattr(JaxChunks, "__call__", noted)
+    ps.map_fn(outer_sums, np.ones((10, 300)), memory="16MB", jit="jax")
+    assert sizes == [2, 1, 5, 4]  # two to compare, one to see what the engine has to hold, and full ones

@@ -2,10 +2,12 @@
 
 import collections
 import importlib
+import io
 import os
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import penstock as ps
 from penstock.errors import BadArgument, BadType, ElementTooLarge, OverBudget, SpecMismatch
 from penstock.mapping import results as results_module
+from penstock.runtime import progress as progress_module
 
 MB = 1_000_000
 ROWS = np.arange(3000, dtype=np.float32).reshape(-1, 3)
@@ -290,9 +293,20 @@ def test_no_more_calls_at_a_time_than_there_is_room_for() -> None:
     assert told == ["map_fn: fn as it is, in 8 threads; a call takes 4 MB beside its result"]
 
 
-def test_a_progress_bar_shows_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
-    ps.map_fn(lambda x: x, np.arange(100), progress=True)
-    assert capsys.readouterr() == ("", "")
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_progress_bar_shows_on_a_terminal_unless_it_is_off(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(progress_module, "sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setattr(progress_module, "_SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr(progress_module, "_REFRESH_S", 0.0)
+    ps.map_fn(lambda x: x, np.arange(100), progress=wanted)
+    assert ("map_fn" in terminal.getvalue() and "100/100" in terminal.getvalue()) == wanted
+    assert wanted or terminal.getvalue() == ""
 
 
 def test_how_the_work_was_done_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
