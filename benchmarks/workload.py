@@ -24,6 +24,7 @@ QUESTIONS = (
     "nested",
     "parquet",
     "tfrecord",
+    "map_fn",
     "first_batch",
     "import",
     "budget",

@@ -15,8 +15,8 @@ The contract:
    only he himself could release.
 7. `charged_bytes <= budget_bytes` at every moment.
 
-Not on the ledger: the user's own arrays, the interpreter, temporaries of a user's function, and batches that were
-handed to the caller.
+Not on the ledger: the user's own arrays, the interpreter, temporaries of a user's function (but for `map_fn`'s), and
+batches that were handed to the caller.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ call only: it makes functions of many small objects seven times slower, which no
 
 It counts for the whole process. So measured calls take turns, and a user who runs `tracemalloc` himself keeps it as it
 is: its peak is his, and nothing is measured then.
+
+`map_fn` measures some calls too, and puts what it finds on the ledger: a function of one element at a time is all there
+is to its pipeline.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from ..element import arrays_in
 from ..plan.op import Op
 from .meter import Meter
 
-__all__ = ["measuring"]
+__all__ = ["call_measured", "measuring"]
 
 # One call at a time, or one would count what the other takes.
 _TURN = threading.RLock()
@@ -47,7 +50,7 @@ def measuring(op: Op, meter: Meter) -> Op:
 
 def _measured(function: Callable[..., Any], meter: Meter) -> Callable[..., Any]:
     def measured(*args: Any, **kwargs: Any) -> Any:
-        result = _call(meter, function, args, kwargs)
+        result = call_measured(meter.saw_temporaries, function, args, kwargs)
         return _MeasuredIterator(result, meter) if isinstance(result, Iterator) else result
 
     return functools.update_wrapper(measured, function)
@@ -64,7 +67,7 @@ class _MeasuredIterator:
         return self
 
     def __next__(self) -> Any:
-        return _call(self._meter, next, (self._values,), {})
+        return call_measured(self._meter.saw_temporaries, next, (self._values,), {})
 
     def close(self) -> None:
         close = getattr(self._values, "close", None)
@@ -72,7 +75,10 @@ class _MeasuredIterator:
             close()
 
 
-def _call(meter: Meter, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_measured(
+    saw: Callable[[int], None], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Calls a function, and tells `saw` the bytes that it took beside its result, where they could be measured."""
     if not _TURN.acquire(timeout=_PATIENCE_S):
         return function(*args, **kwargs)
     try:
@@ -84,7 +90,7 @@ def _call(meter: Meter, function: Callable[..., Any], args: tuple[Any, ...], kwa
             if tracemalloc.is_tracing():  # else the function itself has ended it
                 # Only what was allocated since the start is counted, so both begin at nothing.
                 left, peak = tracemalloc.get_traced_memory()
-                meter.saw_temporaries(peak - left + min(left, _held_beside(result, args)))
+                saw(peak - left + min(left, _held_beside(result, args)))
             return result
         finally:
             tracemalloc.stop()

@@ -1,0 +1,70 @@
+"""What `map_fn` goes through: arrays, nests of them, or a dataset; and how its function gets one element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..dataset import Dataset
+from ..errors import BadArgument
+from ..spec import INFINITE, UNSEEN, Spec
+
+__all__ = ["Elems", "all_parts", "as_tuple", "elems_of", "only_part"]
+
+
+class Elems(NamedTuple):
+    """The elements as a dataset.
+
+    Attributes:
+        dataset: What the engine runs.
+        pack: Makes the one argument of the function from the parts that the engine calls it with.
+        num_elements: How many there are; None where only a run can tell.
+    """
+
+    dataset: Dataset
+    pack: Callable[[tuple[Any, ...]], Any]
+    num_elements: int | None
+
+    @property
+    def spec(self) -> Spec:
+        return self.dataset.node.spec
+
+
+def elems_of(elems: Any) -> Elems:
+    """The elements of arrays along their first axis, or of a dataset.
+
+    As in tf.map_fn an element is *one* argument: of a tuple of arrays the function gets a tuple, of a list of arrays a
+    list. (`Dataset.map` would unpack the tuple.) A list without arrays in it is an array, as elsewhere in penstock.
+    """
+    pack: Callable[[tuple[Any, ...]], Any]
+    if isinstance(elems, Dataset):
+        dataset = elems
+        spec = dataset.static_element_spec
+        if spec is UNSEEN:
+            spec = dataset.element_spec
+        pack = all_parts if type(spec) is tuple else only_part
+    else:
+        tensors = as_tuple(elems)
+        dataset = Dataset.from_tensor_slices(tensors)
+        pack = only_part if type(tensors) is not tuple else all_parts if tensors is elems else list
+    count = dataset.cardinality()
+    if count == INFINITE:
+        raise BadArgument("elems: expected an end, got an infinite dataset; use take(n) for a part of it")
+    return Elems(dataset, pack, None if count < 0 else count)
+
+
+def as_tuple(nest: Any) -> Any:
+    """A list of arrays as a tuple of them; anything else as it is."""
+    if isinstance(nest, list) and any(getattr(part, "shape", ()) for part in nest):
+        return tuple(nest)
+    return nest
+
+
+def only_part(parts: tuple[Any, ...]) -> Any:
+    """The argument made of an element that is no tuple."""
+    return parts[0]
+
+
+def all_parts(parts: tuple[Any, ...]) -> Any:
+    """The argument made of the parts of a tuple."""
+    return parts

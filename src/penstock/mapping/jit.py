@@ -1,0 +1,186 @@
+"""Compiling `map_fn`'s function: with JAX, or with numba, whichever is installed and takes it.
+
+A compiled function must return for the first two elements what the function itself returns: nest, dtypes, shapes and,
+up to rounding, values. So a function that draws random numbers, which JAX would draw once for all elements, is not
+compiled, nor one whose compiled results would be of another dtype.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..element import Structure, dtype_of
+from ..errors import PenstockError
+from ..ops.calling import as_result
+from ..runtime.temporaries import call_measured
+from ..spec import describe, spec_of
+from .elems import Elems
+
+__all__ = ["COMPILERS", "Chunks", "Compiled", "NotCompiled", "compiled"]
+
+#: In the order in which they are tried: JAX makes one program of a whole chunk, and may find that it needs no memory.
+COMPILERS = ("jax", "numba")
+
+
+class NotCompiled(Exception):
+    """A function that a compiler does not take, and why."""
+
+
+class Chunks(Protocol):
+    """A function of whole arrays with a leading axis, as a compiler made it."""
+
+    #: The most elements at a time.
+    chunk: int
+    #: What a call takes beside what it returns.
+    temporary_bytes: int
+    #: Threads that may call it; None for the caller's alone.
+    num_parallel_calls: int | None
+    num_at_once: int
+    #: Whether a smaller chunk takes as long as a full one.
+    takes_full_chunks: bool
+
+    def __call__(self, columns: Any) -> Any:
+        """Results, stacked, of elements stacked."""
+
+
+class Compiled:
+    """The compiled function as the engine calls it."""
+
+    def __init__(
+        self,
+        compiler: str,
+        chunks: Chunks,
+        pack: Callable[[tuple[Any, ...]], Any],
+        function: Callable[[Any], Any],
+        returns_list: bool,
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.compiler = compiler
+        self.chunk = chunks.chunk
+        self.temporary_bytes = chunks.temporary_bytes
+        self.num_parallel_calls = chunks.num_parallel_calls
+        self.num_at_once = chunks.num_at_once
+        self.takes_full_chunks = chunks.takes_full_chunks
+        self.returns_list = returns_list
+        self._chunks = chunks
+        self._pack = pack
+
+    def __call__(self, *parts: Any) -> Any:
+        return self._chunks(self._pack(parts))
+
+
+def compiled(
+    function: Callable[[Any], Any],
+    elems: Elems,
+    first: list[Any],
+    compilers: tuple[str, ...],
+    room_bytes: int,
+    num_parallel_calls: int | None,
+) -> Compiled:
+    """The function compiled by the first of some compilers that takes it, or `NotCompiled`, which says why.
+
+    Args:
+        function: The user's.
+        elems: What it will be called on.
+        first: The first elements, two where there are two.
+        compilers: Their names.
+        room_bytes: What a chunk may take: elements, results, and what is needed between.
+        num_parallel_calls: What the user said of threads.
+    """
+    reasons = []
+    for name in compilers:
+        if find_spec(name) is None:
+            reasons.append(f"{name} is not installed")
+            continue
+        module = import_module(f".with_{name}", __package__)
+        try:
+            with module.context():
+                return _compiled_by(module, name, function, elems, first, room_bytes, num_parallel_calls)
+        except NotCompiled as why:
+            reasons.append(f"{name}: {why}")
+    raise NotCompiled("; ".join(reasons))
+
+
+def _compiled_by(
+    module: Any,
+    name: str,
+    function: Callable[[Any], Any],
+    elems: Elems,
+    first: list[Any],
+    room_bytes: int,
+    num_parallel_calls: int | None,
+) -> Compiled:
+    temporaries: list[int] = [0]
+    given = [elems.pack(row if type(row) is tuple else (row,)) for row in first]
+    try:
+        raw = [call_measured(temporaries.append, function, (element,), {}) for element in given]
+        expected = [as_result(result) for result in raw]
+    except Exception as error:  # the run will raise it, with its place
+        raise NotCompiled(f"fn itself raised {type(error).__name__} for one of the first elements") from None
+    structure = Structure.of(first[0])
+    columns = _stacked(structure, first)
+    if any(column.dtype.kind not in "biufc" for column in columns):
+        raise NotCompiled(f"elements are {describe(spec_of(first[0]))}, and only numbers can be compiled")
+    leaves = Structure.of(expected[0]).flatten(expected[0])
+    if any(not isinstance(leaf, np.ndarray | np.generic) or dtype_of(leaf).kind not in "biufc" for leaf in leaves):
+        raise NotCompiled(f"fn returns {describe(spec_of(expected[0]))}, and only numbers can be compiled")
+    nest = _packed(structure, columns, elems)
+    try:
+        chunks: Chunks = module.chunks_of(
+            function, nest, expected[0], elems.num_elements, room_bytes, max(temporaries), num_parallel_calls
+        )
+        found = []
+        for start in range(0, len(first), chunks.chunk):  # which may be of one element
+            part = [column[start : start + chunks.chunk] for column in columns]
+            found.append(as_result(chunks(_packed(structure, part, elems))))
+    except (NotCompiled, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        text = str(error).strip().splitlines()
+        raise NotCompiled(f"{type(error).__name__}: {text[0] if text else ''}") from None
+    _check_equal(found, expected)
+    return Compiled(name, chunks, elems.pack, function, isinstance(raw[0], list))
+
+
+def _stacked(structure: Structure, rows: list[Any]) -> list[np.ndarray]:
+    try:
+        leaves = [structure.flatten(row) for row in rows]
+        return [np.stack([np.asarray(leaf) for leaf in parts]) for parts in zip(*leaves, strict=True)]
+    except (PenstockError, ValueError):
+        raise NotCompiled("elements are of different shapes") from None
+
+
+def _packed(structure: Structure, columns: list[np.ndarray], elems: Elems) -> Any:
+    """Columns as the one argument of the function."""
+    nest = structure.unflatten(columns)
+    return elems.pack(nest if structure.kind is tuple else (nest,))
+
+
+def _check_equal(found: list[Any], expected: list[Any]) -> None:
+    """Compares what was compiled, in chunks, with what the function itself returns for each element."""
+    structure = Structure.of(expected[0])
+    for result in (*found, *expected):
+        if Structure.of(result) != structure:
+            raise NotCompiled(f"compiled it returns {Structure.of(result)}, and else {structure}")
+    chunks = [structure.flatten(result) for result in found]
+    columns = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+    for i, plain in enumerate(expected):
+        for column, leaf in zip(columns, structure.flatten(plain), strict=True):
+            _check_leaf(column[i], leaf, i)
+
+
+def _check_leaf(found: Any, expected: Any, place: int) -> None:
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        got, wanted = describe(spec_of(found)), describe(spec_of(expected))
+        raise NotCompiled(f"compiled it returns {got} for element {place}, and else {wanted}")
+    rounding = 100 * np.finfo(found.dtype).eps if found.dtype.kind in "fc" else 0.0
+    # Sums of many numbers differ by more than their last digit: there the largest says how much.
+    scale = float(np.nan_to_num(np.abs(expected)).max(initial=0.0)) if rounding else 0.0
+    if not np.allclose(found, expected, rtol=rounding, atol=rounding * min(scale, 1e300), equal_nan=bool(rounding)):
+        raise NotCompiled(f"compiled it returns other values for element {place} than fn itself")

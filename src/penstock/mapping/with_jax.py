@@ -1,0 +1,118 @@
+"""Compiling with JAX: `jit` of `vmap`, on chunks that XLA's own account says fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .jit import NotCompiled
+
+__all__ = ["JaxChunks", "chunks_of", "context"]
+
+_FIRST_CHUNK = 4096
+_MOST_ELEMENTS = 1 << 16
+# More at a time would leave the processor's caches, and is no quicker.
+_ENOUGH_BYTES = 8 << 20
+# Chunks that are filled up to so many times their size, and more than so often, are worth compiling for.
+_WASTE = 4
+_RARE = 2
+
+
+@contextmanager
+def context() -> Iterator[None]:
+    """64-bit numbers, as in NumPy, whatever JAX is told elsewhere; and the memory that the budget speaks of."""
+    import jax
+
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        yield
+
+
+class JaxChunks:
+    """A program for chunks of one size. Smaller ones are filled up; a few of them, and they get a program of their own.
+
+    Args:
+        function: The user's.
+        columns: Some elements, stacked.
+        chunk: The most elements at a time.
+    """
+
+    num_parallel_calls = None  # XLA has threads of its own
+    num_at_once = 1
+    takes_full_chunks = True
+
+    def __init__(self, function: Callable[[Any], Any], columns: Any, chunk: int) -> None:
+        import jax
+
+        self._vectorized = jax.jit(jax.vmap(function))
+        self._columns = jax.tree.map(lambda column: column[:1], columns)
+        self.chunk = chunk
+        self._programs = {chunk: self._compiled(chunk)}
+        self._num_calls: dict[int, int] = {}
+        account = self._programs[chunk].memory_analysis()
+        #: Elements (which XLA may copy, and which are filled up), results, and what lies between.
+        self.temporary_bytes = (
+            2 * account.argument_size_in_bytes + account.output_size_in_bytes + account.temp_size_in_bytes
+        )
+
+    def _compiled(self, chunk: int) -> Any:
+        import jax
+
+        def shape(column: np.ndarray) -> Any:
+            return jax.ShapeDtypeStruct((chunk, *column.shape[1:]), column.dtype)
+
+        with context():
+            return self._vectorized.lower(jax.tree.map(shape, self._columns)).compile()
+
+    def __call__(self, columns: Any) -> Any:
+        import jax
+
+        size = len(jax.tree.leaves(columns)[0])
+        chunk = self._chunk_for(size)
+        if size < chunk:
+            columns = jax.tree.map(lambda column: _filled_up(column, chunk), columns)
+        with context():
+            return jax.tree.map(lambda result: np.asarray(result)[:size], self._programs[chunk](columns))
+
+    def _chunk_for(self, size: int) -> int:
+        """The size of the program to use: one that is less than four times as large, if that comes up again."""
+        chunk = self.chunk
+        while chunk >= _WASTE * size and chunk >= _WASTE:
+            chunk //= _WASTE
+        if chunk not in self._programs:
+            self._num_calls[chunk] = self._num_calls.get(chunk, 0) + 1
+            if self._num_calls[chunk] <= _RARE:
+                return self.chunk
+            self._programs[chunk] = self._compiled(chunk)
+        return chunk
+
+
+def _filled_up(column: np.ndarray, size: int) -> np.ndarray:
+    full = np.empty((size, *column.shape[1:]), column.dtype)
+    full[: len(column)] = column
+    full[len(column) :] = column[-1]  # an element that the function takes
+    return full
+
+
+def chunks_of(
+    function: Callable[[Any], Any],
+    columns: Any,
+    result: Any,
+    num_elements: int | None,
+    room_bytes: int,
+    temporary_bytes: int,
+    num_parallel_calls: int | None,
+) -> JaxChunks:
+    """The function compiled for as many elements at a time as there is room for."""
+    most = _MOST_ELEMENTS if num_elements is None else min(num_elements, _MOST_ELEMENTS)
+    made = JaxChunks(function, columns, min(most, _FIRST_CHUNK))
+    wanted = min(most, max(1, made.chunk * min(_ENOUGH_BYTES, room_bytes) // max(1, made.temporary_bytes)))
+    if wanted > 2 * made.chunk or made.temporary_bytes > room_bytes:
+        made = JaxChunks(function, columns, wanted)
+    while made.temporary_bytes > room_bytes:
+        if made.chunk == 1:
+            raise NotCompiled(f"one element takes {made.temporary_bytes:,} bytes, and {room_bytes:,} are left to it")
+        made = JaxChunks(function, columns, max(1, made.chunk // 2))
+    return made

@@ -1,0 +1,121 @@
+"""Compiling with numba: a loop over the elements of a chunk, without the interpreter's lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from ..element import Structure
+from ..options import AUTOTUNE
+from .elems import as_tuple
+from .jit import NotCompiled
+
+__all__ = ["NumbaChunks", "chunks_of", "context"]
+
+_MOST_ELEMENTS = 1 << 16
+_ENOUGH_BYTES = 8 << 20
+# What an element must take for threads to be worth it: pieces of a millisecond are handed to them.
+_WORTH_THREADS_NS = 1_000
+# The allocator that compiled code uses may round up, and what a call of NumPy's reuses may be allocated anew.
+_MORE_TEMPORARIES = 2
+
+
+@contextmanager
+def context() -> Iterator[None]:
+    """Nothing is to be set."""
+    yield
+
+
+class NumbaChunks:
+    """A compiled loop that writes results into arrays of their dtype.
+
+    Args:
+        function: The user's.
+        columns: Some elements, stacked: an array, or a tuple or list of arrays.
+        result: What the function returns for the first of them.
+    """
+
+    takes_full_chunks = False
+
+    def __init__(self, function: Callable[[Any], Any], columns: Any, result: Any) -> None:
+        import numba
+
+        nest = as_tuple(columns)
+        inputs, outputs = Structure.of(nest), Structure.of(result)
+        for structure, what in ((inputs, "elements"), (outputs, "results")):
+            if not (structure.is_leaf or structure.is_flat_tuple):
+                raise NotCompiled(f"{what} are {structure}, and only arrays and tuples of arrays can be compiled")
+        if isinstance(columns, list):
+            raise NotCompiled("elements are lists of arrays, and only tuples of arrays can be compiled")
+        self._inputs, self._outputs = inputs, outputs
+        self._like = [(np.shape(leaf), leaf.dtype) for leaf in outputs.flatten(result)]
+        one = function if hasattr(function, "py_func") else numba.njit(nogil=True)(function)
+        self._loop = _loop(one, inputs, outputs)
+        self.chunk = 1
+        self.temporary_bytes = 0
+        self.num_parallel_calls: int | None = None
+        self.num_at_once = 1
+
+    def __call__(self, columns: Any) -> Any:
+        arrays = self._inputs.flatten(columns)
+        size = len(arrays[0])
+        made = [np.empty((size, *shape), dtype) for shape, dtype in self._like]
+        self._loop(*arrays, *made)
+        return self._outputs.unflatten(made)
+
+
+def _loop(one: Any, inputs: Structure, outputs: Structure) -> Any:
+    """The loop for so many arrays in and out: numba knows the types of tuples only where they are written out."""
+    import numba
+
+    ins = [f"in{i}" for i in range(inputs.num_leaves)]
+    outs = [f"out{i}" for i in range(outputs.num_leaves)]
+    element = "in0[i]" if inputs.is_leaf else f"({', '.join(f'{name}[i]' for name in ins)},)"
+    lines = [
+        f"def loop({', '.join([*ins, *outs])}):",
+        "    for i in range(len(in0)):",
+        f"        result = one({element})",
+    ]
+    lines += ["        out0[i] = result"] if outputs.is_leaf else []
+    lines += [] if outputs.is_leaf else [f"        {name}[i] = result[{i}]" for i, name in enumerate(outs)]
+    namespace: dict[str, Any] = {"one": one}
+    exec("\n".join(lines), namespace)
+    return numba.njit(nogil=True)(namespace["loop"])
+
+
+def chunks_of(
+    function: Callable[[Any], Any],
+    columns: Any,
+    result: Any,
+    num_elements: int | None,
+    room_bytes: int,
+    temporary_bytes: int,
+    num_parallel_calls: int | None,
+) -> NumbaChunks:
+    """The function compiled; chunks are as large as there is room for their elements and results."""
+    made = NumbaChunks(function, columns, result)
+    arrays = made._inputs.flatten(columns)
+    each = sum(array.nbytes // len(array) for array in arrays)
+    each += sum(dtype.itemsize * int(np.prod(shape)) for shape, dtype in made._like)
+    made(columns)  # compiles
+    start = perf_counter_ns()
+    made(columns)
+    each_ns = (perf_counter_ns() - start) // len(arrays[0])
+    temporaries = _MORE_TEMPORARIES * temporary_bytes
+    threads = num_parallel_calls
+    if threads == AUTOTUNE:
+        threads = os.cpu_count() if each_ns >= _WORTH_THREADS_NS else None
+    if threads is not None and threads * (temporaries + each) > room_bytes:
+        threads = None
+    if temporaries + each > room_bytes:
+        raise NotCompiled(f"one element takes {temporaries + each:,} bytes, and {room_bytes:,} are left to it")
+    made.num_parallel_calls, made.num_at_once = threads, threads or 1
+    left = (room_bytes - made.num_at_once * temporaries) // made.num_at_once
+    made.chunk = max(1, min(_MOST_ELEMENTS, min(_ENOUGH_BYTES, left) // max(1, each)))
+    made.temporary_bytes = temporaries + made.chunk * each
+    return made

@@ -1,0 +1,79 @@
+"""Programs of test_real_map_fn.py, each in a process of its own; see children.py."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+from penstock.observe.process import PeakMemory
+from tests.memory.children import settled
+
+MB = 1_000_000
+
+
+def repeat_and_sum(x: Any) -> Any:
+    return np.repeat(x, 10_000).sum()
+
+
+def watched(fn: Callable[[Any], Any], elems: Any, memory: str, **kwargs: Any) -> tuple[dict[str, Any], Any]:
+    ps.map_fn(fn, elems[:64], memory, **{**kwargs, "out": None})  # what is loaded or kept once for all
+    before = settled()
+    with PeakMemory(period_s=0.001) as watch:
+        result = ps.map_fn(fn, elems, memory, **kwargs)
+    return {"growth": watch.peak_bytes - before, "count": len(result)}, result
+
+
+def of_the_question(num_elements: int = 100_000, **kwargs: Any) -> dict[str, Any]:
+    elems = np.arange(num_elements)
+    found, result = watched(repeat_and_sum, elems, "64MB", **kwargs)
+    return {**found, "equal": bool((result == elems * 10_000).all())}
+
+
+def large_temporaries() -> dict[str, Any]:
+    """Each call takes 16 MB, and eight threads would like to call."""
+    elems = np.arange(64.0)
+    found, result = watched(lambda x: np.repeat(x, 2_000_000).sum(), elems, "64MB", num_parallel_calls=8)
+    return {**found, "equal": bool((result == elems * 2_000_000).all())}
+
+
+def large_results() -> dict[str, Any]:
+    """400 MB of results into a file."""
+    elems = np.arange(2000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "out.npy")
+        out = np.lib.format.open_memmap(path, "w+", np.float64, (2000, 25_000))
+        found, _ = watched(lambda x: np.full(25_000, x / 2), elems, "64MB", out=out)
+        written = np.load(path, mmap_mode="r")
+        return {**found, "equal": bool((written[:, ::5000] == elems[:, None] / 2).all())}
+
+
+def compiled_by_jax() -> dict[str, Any]:
+    """Two arrays of 90,000 numbers for each of 400 elements: 580 MB if all were made at a time."""
+    import jax.numpy as jnp
+
+    def sums(v: Any) -> Any:
+        return jnp.cumsum(jnp.outer(v, v).ravel())[::30_000]
+
+    vectors = np.random.default_rng(1).normal(size=(400, 300))
+    found, result = watched(sums, vectors, "64MB", jit="jax")
+    expected = [np.cumsum(np.outer(v, v).ravel())[::30_000] for v in vectors[-5:]]
+    return {**found, "equal": bool(np.allclose(result[-5:], expected))}
+
+
+def compiled_by_numba() -> dict[str, Any]:
+    return of_the_question(200_000, jit="numba")
+
+
+PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
+    program.__name__: program
+    for program in (of_the_question, large_temporaries, large_results, compiled_by_jax, compiled_by_numba)
+}
+
+if __name__ == "__main__":
+    name, *sizes = sys.argv[1:]
+    print(json.dumps(PROGRAMS[name](*map(int, sizes))))

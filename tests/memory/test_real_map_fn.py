@@ -1,0 +1,19 @@
+"""map_fn's memory as the operating system sees it."""
+
+import pytest
+
+from tests.memory.test_real_memory import MB, child
+
+
+@pytest.mark.parametrize("name, count", [
+    ("of_the_question", 100_000),
+    ("large_temporaries", 64),
+    ("large_results", 2000),
+    ("compiled_by_jax", 400),
+    ("compiled_by_numba", 200_000),
+])  # fmt: skip
+def test_map_fn_stays_within_its_budget(name: str, count: int) -> None:
+    found = child(name, "map_fn_children.py")
+    assert found["equal"]
+    assert found["count"] == count
+    assert found["growth"] <= (64 + 16) * MB

@@ -1,0 +1,185 @@
+"""map_fn with jit: results of both compilers are those of the function itself, or a warning says why there is none."""
+
+import collections
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.mapping import jit as jit_module
+from penstock.mapping.with_jax import JaxChunks
+
+MB = 1_000_000
+ROWS = np.random.default_rng(1).normal(size=(5000, 4))
+
+
+def repeat_and_sum(x: Any) -> Any:
+    return np.repeat(x, 10_000).sum()
+
+
+@pytest.mark.parametrize("compiler", ["jax", "numba"])
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64])
+def test_the_function_of_the_question(compiler: Any, dtype: Any) -> None:
+    elems = np.arange(300).astype(dtype)
+    told: list[str] = []
+    found = ps.map_fn(repeat_and_sum, elems, jit=compiler, report=told.append)
+    expected = np.array([repeat_and_sum(x) for x in elems])
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype is np.float32 else 1e-12)
+    assert told[0].startswith(f"map_fn: fn compiled with {compiler}, ")
+
+
+def of_pair(pair: Any) -> Any:
+    return pair[0].sum() + pair[1], pair[0] * pair[1]
+
+
+@pytest.mark.parametrize("compiler", ["jax", "numba"])
+@pytest.mark.parametrize("num_elements", [1, 2, 5000])
+def test_nests_and_arrays(compiler: Any, num_elements: int) -> None:
+    rows, factors = ROWS[:num_elements], np.arange(num_elements)
+    total, scaled = ps.map_fn(of_pair, (rows, factors), jit=compiler)
+    np.testing.assert_allclose(total, rows.sum(1) + factors, rtol=1e-12)
+    np.testing.assert_array_equal(scaled, rows * factors[:, None])
+
+
+def test_jax_takes_functions_of_its_own_and_any_nest() -> None:
+    told: list[str] = []
+    found = ps.map_fn(
+        lambda d: [jnp.sort(d["x"]), {"n": d["n"] + 1}],
+        {"x": ROWS, "n": np.arange(5000)},
+        jit=True,
+        report=told.append,
+    )
+    assert "jax" in told[0]
+    assert type(found) is list
+    assert (found[0].dtype, found[1]["n"].dtype) == (np.float64, np.int64)
+    np.testing.assert_array_equal(found[0], np.sort(ROWS, 1))
+    np.testing.assert_array_equal(found[1]["n"], np.arange(5000) + 1)
+
+
+def test_what_jax_does_not_take_numba_may() -> None:
+    def count_steps(n: Any) -> Any:
+        steps = 0
+        while n > 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            steps += 1
+        return steps
+
+    told: list[str] = []
+    elems = np.arange(1, 2000)
+    found = ps.map_fn(count_steps, elems, jit=True, num_parallel_calls=2, report=told.append)
+    assert "numba" in told[0]
+    assert found.tolist() == [count_steps(int(n)) for n in elems]
+
+
+def test_datasets_and_out() -> None:
+    numbers = ps.Dataset.range(10_000).filter(lambda x: x % 3 == 0)
+    expected = np.arange(0, 10_000, 3) * 2.5
+    out = np.empty(len(expected))
+    assert ps.map_fn(lambda x: x * 2.5, numbers, jit=True, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(ps.map_fn(lambda x: x * 2.5, numbers, jit="numba"), expected)
+
+
+def random_shift(x: Any) -> Any:
+    return x + np.random.normal()
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize("fn, elems, compiler, why", [
+    (random_shift, np.arange(5.0), True, "jax: compiled it returns other values .*; numba: compiled it returns other"),
+    (lambda x: 1.0 if x > 2 else 0.0, np.arange(5.0), "jax", "jax: TracerBoolConversionError"),
+    (lambda x: str(x), np.arange(5), True, "fn returns string, and only numbers can be compiled"),
+    (lambda x: len(x), np.array([b"a", b"bc"]), True, "elements are string, and only numbers"),
+    (lambda d: d["a"], {"a": np.arange(3)}, "numba", "only arrays and tuples of arrays can be compiled"),
+    (lambda x: x / 2, np.ones((5, 3), np.int8), "jax", "jax: compiled it returns 3 float32 .*, and else 3 float64"),
+    (lambda x: np.linalg.norm(x), ROWS[:9], "jax", "jax: TracerArrayConversionError"),
+])  # fmt: skip
+def test_what_cannot_be_compiled_is_called_as_it_is_and_said(fn: Any, elems: Any, compiler: Any, why: str) -> None:
+    told: list[str] = []
+    with pytest.warns(RuntimeWarning, match=f"fn is called as it is, jit was of no use: .*{why}") as caught:
+        found = ps.map_fn(fn, elems, jit=compiler, report=told.append)
+    assert caught[0].filename == __file__
+    assert "fn as it is" in told[0]
+    assert len(found) == len(elems["a"] if isinstance(elems, dict) else elems)
+
+
+def test_a_compiler_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit_module, "find_spec", lambda name: None)
+    with pytest.warns(RuntimeWarning, match="jax is not installed; numba is not installed"):
+        assert ps.map_fn(lambda x: x, np.arange(3), jit=True).tolist() == [0, 1, 2]
+
+
+def test_an_error_in_compiled_code_has_its_place() -> None:
+    def fails(x: Any) -> Any:
+        if x == 1234:
+            raise ValueError("this one")
+        return x
+
+    out = np.full(3000, -1)
+    with pytest.raises(ValueError, match="this one") as caught:
+        ps.map_fn(fails, np.arange(3000), jit="numba", num_parallel_calls=None, out=out)
+    assert caught.value.__notes__[0].endswith("element 1234")
+    assert out[:1234].tolist() == list(range(1234))
+
+
+def test_an_error_for_the_first_element_is_the_functions_own() -> None:
+    def fails(x: Any) -> Any:
+        raise ValueError("at once")
+
+    with (
+        pytest.warns(RuntimeWarning, match="fn itself raised ValueError"),
+        pytest.raises(ValueError, match="at once") as caught,
+    ):
+        ps.map_fn(fails, np.arange(3), jit=True)
+    assert caught.value.__notes__[0].endswith("element 0")
+
+
+def outer_sums(v: Any) -> Any:
+    return jnp.cumsum(jnp.outer(v, v).ravel())[::30_000]
+
+
+def test_chunks_of_jax_are_as_large_as_there_is_room_for() -> None:
+    """Each element takes 1.4 MB between, by XLA's own account."""
+    vectors = np.random.default_rng(2).normal(size=(64, 300))
+    chunks = []
+    for memory in ("4MB", "16MB"):
+        told: list[str] = []
+        found = ps.map_fn(outer_sums, vectors, memory=memory, jit="jax", report=told.append)
+        expected = [np.cumsum(np.outer(v, v).ravel())[::30_000] for v in vectors]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        chunks.append(int(told[0].split("jax, ")[1].split()[0]))
+    assert 1 <= chunks[0] < chunks[1] < 16 * MB // 1_440_000
+    with pytest.warns(RuntimeWarning, match="one element takes .* bytes, and"):
+        ps.map_fn(outer_sums, vectors[:3], memory="2MB", jit="jax")
+
+
+def test_a_chunk_that_is_not_full_is_filled_up_with_an_element() -> None:
+    program = JaxChunks(lambda x: 1 / x, np.arange(1.0, 3.0), 8)
+    with np.errstate(all="raise"):
+        assert program(np.array([4.0, 2.0])).tolist() == [0.25, 0.5]
+
+
+def test_small_chunks_that_come_often_get_a_program_of_their_own() -> None:
+    """Threads hand over a few elements at a time: each must not cost as much as thousands."""
+    program = JaxChunks(lambda x: x * 2, np.arange(3), 4096)
+    for size in (10, 10, 10, 11, 4000):
+        assert program(np.arange(size)).tolist() == [x * 2 for x in range(size)]
+    assert sorted(program._programs) == [16, 4096]
+
+
+def test_chunks_are_full_however_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def noted(self: JaxChunks, columns: Any) -> Any:
+        sizes.append(len(columns))
+        return called(self, columns)
+
+    called = JaxChunks.__call__
+    monkeypatch.setattr(JaxChunks, "__call__", noted)
+    ps.map_fn(outer_sums, np.ones((10, 300)), memory="16MB", jit="jax")
+    assert sizes == [2, 1, 5, 4]  # two to compare, one to see what the engine has to hold, and full ones
