@@ -31,6 +31,7 @@ PAGES = (
     "docs/records.md",
     "docs/images.md",
     "docs/training.md",
+    "docs/distributed.md",
     "docs/howto/map_fn.md",
 )
 NOT_OURS = {".git", ".venv", "build", "node_modules"}
