@@ -5,6 +5,7 @@ from typing import Any
 from penstock.block import Block
 from penstock.cursor import Cursor, State
 from penstock.element import Failed
+from penstock.errors import OverBudget
 
 
 class Raises:
@@ -66,12 +67,14 @@ def all_of(cursor: Cursor, n: int) -> list[Any]:
 
 
 def all_with_errors(run: Any) -> list[Any]:
-    """What a run delivers, errors in their places."""
+    """What a run delivers, errors in their places; one that ends the run, and would come again for ever, is raised."""
     found: list[Any] = []
     while True:
         try:
             found.append(next(run))
         except StopIteration:
             return found
+        except OverBudget:
+            raise
         except Exception as error:
             found.append(error)

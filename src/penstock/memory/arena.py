@@ -218,15 +218,18 @@ class Slots:
         slots = [slot for slots in list(self._by_size.values()) for slot in list(slots)]
         return sum(s.nbytes for s in slots if s.charged_to is not None and getrefcount(s.base) == _ONLY_OURS)
 
-    def release_idle(self) -> None:
+    def release_idle(self) -> bool:
         """Frees slots that nobody used for a while, and takes those that the caller holds off the ledger."""
-        self.release_unused(self._num_taken - _RECENTLY_TAKEN)
+        return self.release_unused(self._num_taken - _RECENTLY_TAKEN)
 
-    def release_unused(self, taken_before: float = math.inf) -> None:
-        """Frees unused slots, where that helps who asks, and takes those that the caller holds off the ledger."""
+    def release_unused(self, taken_before: float = math.inf) -> bool:
+        """Frees unused slots, where that helps who asks, and takes those that the caller holds off the ledger.
+
+        Whether somebody else is at work on them instead.
+        """
         # Who asks may hold what another thread in here waits for.
         if not self.lock.acquire(blocking=False):
-            return
+            return True
         try:
             self._lend()
             self._take_back()
@@ -237,6 +240,7 @@ class Slots:
                         self._free(slot)
         finally:
             self.lock.release()
+        return False
 
     def _free(self, slot: _Slot) -> None:
         self._by_size[slot.nbytes].remove(slot)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from time import perf_counter
 
 from ..errors import BudgetTooSmall
 from .lease import Lease
@@ -34,6 +35,8 @@ __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
 
 # A thread that waits for room looks again after so long: what it waits for may come free without anybody telling.
 _LOOK_AGAIN_S = 0.02
+# Who was asked for memory while at work may wait for some itself, and for this thread: it is waited for only so long.
+_PUT_OFF_S = 2.0
 
 
 class Share:
@@ -113,10 +116,11 @@ class Share:
     def _free_bytes(self, ahead: bool) -> int:
         return self._ledger.slack_bytes if ahead else self.free_bytes
 
-    def on_shortage(self, release: Callable[[], None]) -> Callable[[], None]:
+    def on_shortage(self, release: Callable[[], object]) -> Callable[[], None]:
         """Names a function that gives up what could also lie on disk; returns one that takes it back.
 
-        It is called from any thread, when a charge would be refused, and must not wait for a lock.
+        It is called from any thread, when a charge would be refused, and must not wait for a lock: it says True if
+        another thread is at work on what it would give up, so that it may be asked again soon.
         """
         return self._ledger.on_shortage(release, of_use=True)
 
@@ -192,7 +196,7 @@ class Ledger:
         self._set_aside = 0  # taken from the pool for floors to come
         self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
         self._taken_from_pool = 0
-        self._releases: dict[int, tuple[Callable[[], None], bool]] = {}
+        self._releases: dict[int, tuple[Callable[[], object], bool]] = {}
         self._slack_used = 0
         self._floors = 0
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
@@ -285,7 +289,7 @@ class Ledger:
             self._floors += extra
             self._slack_used -= min(extra, used)
 
-    def on_shortage(self, release: Callable[[], None], of_use: bool = False) -> Callable[[], None]:
+    def on_shortage(self, release: Callable[[], object], of_use: bool = False) -> Callable[[], None]:
         """Names a function that lets go of what is held; returns one that takes it back.
 
         `of_use` says that something is lost with it, such as the time to write it to disk and read it back.
@@ -328,8 +332,7 @@ class Ledger:
             self.wanted_bytes = wanted_bytes
             with self._lock:
                 releases = [release for release, is_of_use in self._releases.values() if of_use or not is_of_use]
-            for release in releases:
-                release()
+            self._of_thread.is_put_off = [release() for release in releases].count(True) > 0
             if asks_pool and self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
                 self._pool.ask_others(self, wanted_bytes, of_use)
         finally:
@@ -409,11 +412,15 @@ class Ledger:
             self._of_thread.while_ = outer
 
     def wait_and_charge(self, share: Share, nbytes: int, lease: Lease | None = None) -> bool:
-        """Charges as soon as there is room, if this thread may wait for it."""
+        """Charges as soon as there is room, if this thread may wait for it.
+
+        It may for a while if somebody who was asked to let go was at work in another thread, and can be asked again.
+        """
         others_may_release = getattr(self._of_thread, "while_", None)
-        if others_may_release is None:
-            return False
-        while others_may_release():
+        put_off_until = perf_counter() + _PUT_OFF_S
+        while (others_may_release is not None and others_may_release()) or (
+            getattr(self._of_thread, "is_put_off", False) and perf_counter() < put_off_until
+        ):
             with self._freed:
                 self._num_waiting += 1
                 try:
@@ -422,7 +429,7 @@ class Ledger:
                     self._num_waiting -= 1
             if self.try_charge(share, nbytes, 0, lease):
                 return True
-        return self.try_charge(share, nbytes, 0, lease)
+        return others_may_release is not None and self.try_charge(share, nbytes, 0, lease)
 
     # Refusing.
 

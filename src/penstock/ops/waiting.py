@@ -18,7 +18,6 @@ datasets must stay.
 from __future__ import annotations
 
 import heapq
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +31,7 @@ from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
 from ..memory.ledger import Share
 from ..memory.spill import SpillSpace
+from ..memory.work_lock import WorkLock
 from ..plan.footprint import ElementSize
 from .draws import Draws
 
@@ -123,8 +123,7 @@ class Waiting:
         self._num_batches = 0
         self._bytes = 0
         self._index_bytes = 0  # of what is known of files and draws
-        # Not reentrant: who is short while it holds the lock must not be asked to let go.
-        self._lock = threading.Lock()
+        self._lock = WorkLock()
         self._unregister = share.on_shortage(self._let_go)
 
     def keep(self, first: int, rows: Sequence[Any], sizes: Sequence[int]) -> None:
@@ -245,10 +244,10 @@ class Waiting:
                 return False
         return True
 
-    def _let_go(self) -> None:
-        """Somebody is short of memory: writes as much of what is held as is lacking, unless at work right now."""
-        if not self._lock.acquire(blocking=False):
-            return
+    def _let_go(self) -> bool:
+        """Somebody is short of memory: writes as much of what is held as is lacking. Whether it is at work instead."""
+        if not self._lock.try_acquire():
+            return self._lock.is_anothers
         try:
             if lacking := min(self._share.lacking_bytes, self._bytes):
                 self._spill(lacking)
@@ -256,6 +255,7 @@ class Waiting:
             pass  # nothing was lost; who asked is told that there is no room
         finally:
             self._lock.release()
+        return False
 
     def _settle_index(self, freed_bytes: int = 0) -> None:
         """Puts what is known of files and draws on the account.

@@ -79,18 +79,21 @@ class Stowage:
         give_way = weakref.WeakMethod(self._give_way)
         self.close_shortage = share.on_shortage(lambda: (method := give_way()) and method())
 
-    def _give_way(self) -> None:
-        """Somebody is short of memory: stows what is taken last, unless the stage is at work right now."""
+    def _give_way(self) -> bool:
+        """Somebody is short of memory: stows what is taken last. Whether the stage is at work instead."""
         with self._threads.at_rest() as at_rest:
-            if not at_rest or not self._share.lacking_bytes or not self._share.slack_used_bytes:
-                return
+            if not at_rest:
+                return True
+            if not self._share.lacking_bytes or not self._share.slack_used_bytes:
+                return False
             for item in reversed(list(islice(self._waiting(), 1, None))):
                 if not self._share.lacking_bytes:
-                    return
+                    break
                 try:
                     self._stow(item)
                 except (PenstockError, OSError):
-                    return  # nothing was lost; who asked is told that there is no room
+                    break  # nothing was lost; who asked is told that there is no room
+        return False
 
     def _stow(self, item: Ready) -> None:
         if item.block is None or item.offset or item.block.has_failures:

@@ -1,6 +1,7 @@
 """The ledger: whatever happens, no more is charged than the budget, and a floor is always there for its owner."""
 
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from hypothesis.stateful import (
 from penstock.errors import BudgetTooSmall, OverBudget
 from penstock.memory.ledger import Lease, Ledger, Share, format_bytes
 from penstock.memory.pool import Pool
+from penstock.memory.work_lock import WorkLock
 
 SIZES = st.integers(0, 60)
 
@@ -319,3 +321,48 @@ def test_floors_that_do_not_fit_are_a_table() -> None:
 ])  # fmt: skip
 def test_sizes_for_people(nbytes: int, text: str) -> None:
     assert format_bytes(nbytes) == text
+
+
+def test_who_is_at_work_in_another_thread_is_asked_again() -> None:
+    ledger = Ledger(100)
+    holder, asker = ledger.share("holder"), ledger.share("asker")
+    lock, asked, at_work = WorkLock(), threading.Event(), threading.Event()
+
+    def let_go() -> bool:
+        if not lock.try_acquire():
+            asked.set()
+            return lock.is_anothers
+        try:
+            holder.discharge(holder.charged_bytes)
+        finally:
+            lock.release()
+        return False
+
+    def work() -> None:
+        with lock:
+            at_work.set()
+            asked.wait(timeout=30)
+
+    holder.charge(80)
+    holder.on_shortage(let_go)
+    worker = threading.Thread(target=work)
+    worker.start()
+    at_work.wait(timeout=30)
+    asker.charge(60)  # refused at the first try, and not in the end
+    worker.join(timeout=30)
+    assert (holder.charged_bytes, asker.charged_bytes) == (0, 60)
+
+
+def test_who_is_at_its_own_work_is_not_waited_for() -> None:
+    ledger = Ledger(100)
+    share, lock, asked = ledger.share("stage"), WorkLock(), []
+
+    def let_go() -> bool:
+        asked.append(lock.try_acquire())
+        return lock.is_anothers
+
+    share.charge(80)
+    share.on_shortage(let_go)
+    with lock, pytest.raises(OverBudget):
+        share.charge(60)
+    assert asked == [False]
