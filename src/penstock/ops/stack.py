@@ -23,12 +23,15 @@ class Likeness:
     The type of a number says all: its shape is None here, which means not to look further.
     """
 
-    __slots__ = ("leaves", "leaves_of", "structure")
+    __slots__ = ("leaf_bytes", "leaves", "leaves_of", "nbytes", "structure")
 
     def __init__(self, structure: Structure, leaves: list[Any]) -> None:
         self.structure = structure
         self.leaves_of = _reader(structure)
         self.leaves = [(type(leaf), None if _is_number(leaf) else leaf.shape, leaf.dtype) for leaf in leaves]
+        #: Bytes of each leaf of one result, and of all.
+        self.leaf_bytes: list[int] = [leaf.nbytes for leaf in leaves]
+        self.nbytes = sum(self.leaf_bytes)
 
     @classmethod
     def of(cls, result: Any) -> Likeness | None:
@@ -94,6 +97,11 @@ class Stack:
         self._like = like
         self._slots = slots
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one element."""
+        return self._like.nbytes
+
     def putter(self) -> Put:
         """What writes results to their places, with all it needs at hand: it is called for each.
 
@@ -108,11 +116,13 @@ class Stack:
 
         return put
 
-    def rows(self, size: int) -> list[Any]:
-        """The first rows, one by one."""
-        return Block.of_columns(self._like.structure, [slot[:size] for slot in self._slots], size).rows()
+    def part(self, start: int, size: int, positions: np.ndarray | None = None) -> Block:
+        """Some rows, from one on."""
+        columns = [slot[start : start + size] for slot in self._slots]
+        return Block.of_columns(self._like.structure, columns, size, positions)
 
     def block(self, size: int, positions: np.ndarray | None) -> Block:
+        """All rows."""
         return Block.of_columns(self._like.structure, self._slots, size, positions)
 
     def put_block(self, start: int, block: Block) -> int | None:
