@@ -329,10 +329,11 @@ def _binary(items: list[Any]) -> Any:
     strange = {type(item).__name__ for item in items if type(item) is not bytes}
     if strange:
         raise BadType(f"expected byte strings, got an array that holds {', '.join(sorted(strange))}")
-    if len(items) == 1:  # perhaps a large one
-        offsets = pa.py_buffer(np.array([0, len(items[0])], np.int64))
-        return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(items[0])])
-    return pa.array(items, pa.large_binary())
+    # By hand: `pa.array` would take memory from Arrow's allocator, which keeps it, and load pandas, if there is one.
+    offsets = np.zeros(len(items) + 1, np.int64)
+    np.cumsum(list(map(len, items)), out=offsets[1:])
+    data = items[0] if len(items) == 1 else b"".join(items)  # one alone may be large
+    return pa.Array.from_buffers(pa.large_binary(), len(items), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _lists(kind: Any, lengths: list[int] | np.ndarray, values: Any) -> Any:

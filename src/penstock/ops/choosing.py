@@ -16,6 +16,7 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, OutOfRange
+from ..memory.transit import MOST_SINGLY
 from ..plan.op import Context
 from ..spec import INFINITE, UNKNOWN, Spec, merge
 from .randomness import uniforms
@@ -158,7 +159,7 @@ class ChoosingCursor(Cursor):
         self._misses = 0
 
     def pull(self, n: int) -> Block | None:
-        found = self._next(n, _pulled)
+        found = self._next(min(n, MOST_SINGLY), _pulled)
         return None if found is None else self._joined(found)
 
     def skip(self, n: int) -> int:

@@ -14,6 +14,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, PenstockError, StateError
+from ..memory.transit import MOST_SINGLY
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
 from ..spec import UNKNOWN, DatasetSpec, Spec, spec_leaves
@@ -92,6 +93,7 @@ class _UniqueCursor(UnaryCursor):
         )
 
     def pull(self, n: int) -> Block | None:
+        n = min(n, MOST_SINGLY)
         while True:
             block = self.input.pull(n)
             if block is None:
