@@ -143,6 +143,21 @@ def strings_shuffled(nbytes: int) -> dict[str, Any]:
     return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": count, "ended": ended}
 
 
+def chosen(nbytes: int) -> dict[str, Any]:
+    """Of six inputs each gives fewer elements than it is asked for, because they are large."""
+    warm_up()
+
+    def build(size: int) -> Any:
+        inputs = [D.range(100).map(lambda i: np.full(size // 8, float(i))) for _ in range(6)]
+        return D.choose_from_datasets(inputs, D.range(6).repeat(100)).batch(64)
+
+    read(build(800), 40 * MB)
+    before = settled()
+    with PeakMemory(period_s=0.001) as watch:
+        count, ended, ledger_peak = read(build(nbytes), 40 * MB)
+    return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": count, "ended": ended}
+
+
 def read(dataset: Any, memory: int) -> tuple[int, str, int]:
     """How many elements came, what ended the run, and the most that was on the ledger."""
     count, ended = 0, ""
@@ -189,7 +204,9 @@ def waiting(nbytes: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     program, size = sys.argv[1].rsplit(" ", 1)
-    others: dict[str, Callable[[int], dict[str, Any]]] = {"waiting": waiting, "strings_shuffled": strings_shuffled}
+    others: dict[str, Callable[[int], dict[str, Any]]] = {
+        program.__name__: program for program in (waiting, strings_shuffled, chosen)
+    }
     others |= {f"at_once {name}": functools.partial(asked_at_once, name) for name in AT_ONCE}
     if program in others:
         print(json.dumps(others[program](int(size))))

@@ -51,3 +51,9 @@ def test_byte_strings_on_disk_take_no_more_than_the_budget() -> None:
     found = child("strings_shuffled 20000", "small_children.py", exact=False)
     assert found["ended"] == ""
     assert found["growth"] <= (8 + 16) * MB, found
+
+
+def test_what_inputs_gave_before_they_were_asked_again_stays_within_the_budget() -> None:
+    found = child("chosen 300000", "small_children.py", exact=False)
+    assert found["ended"] == ""
+    assert found["growth"] <= (40 + 10) * MB, found  # 61 MB when all were asked until they had given what was wanted
