@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .errors import BadType, SpecMismatch
+from .frames import forget_locals
 
 __all__ = [
     "LEAF",
@@ -485,6 +486,9 @@ def detach(element: Any) -> Any:
         return Ragged(detach(element.values), detach(element.row_splits))
     if isinstance(element, Sparse):
         return Sparse(detach(element.indices), detach(element.values), detach(element.dense_shape))
+    if type(element) is Failed:
+        forget_locals(element.error)
+        return element
     if not _is_nest(element):
         return element
     keys, parts = _parts(element)

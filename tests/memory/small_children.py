@@ -1,9 +1,10 @@
 """Programs that gather many small elements in a process of their own, under a budget of 48 MB.
 
-python small_children.py "<program> <bytes>": see PROGRAMS at the end; 8 bytes are a single number. Each reads until its
-end, or until the budget has no more room, and prints one line of JSON.
+python small_children.py "<program> <bytes>": see PROGRAMS at the end; 8 bytes are a single number. Or "at_once
+<operator> <elements>". Each reads until its end, or until the budget has no more room, and prints one line of JSON.
 """
 
+import functools
 import json
 import sys
 import time
@@ -100,6 +101,63 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def stacked(count: int) -> Any:
+    """Elements that lie in one array: to look at them one by one makes objects of them."""
+    return D.from_tensor_slices(np.arange(2 * count, dtype=np.int32).reshape(count, 2) % 1000)
+
+
+AT_ONCE: dict[str, Callable[[Any], Any]] = {
+    "unique": lambda data: data.unique(),
+    "take_while": lambda data: data.take_while(lambda x: True),
+    "rejection_resample": lambda data: data.rejection_resample(lambda x: x[0] % 2, [0.5, 0.5], [0.5, 0.5]),
+    "sample_from_datasets": lambda data: D.sample_from_datasets([data, data.filter(lambda x: True)], seed=1),
+}
+
+
+def asked_at_once(name: str, count: int) -> dict[str, Any]:
+    """A batch asks for all elements of a stacked source at once, by way of a stage that looks at each."""
+    warm_up()
+    build = AT_ONCE[name]
+    read(build(stacked(2000)).batch(2000), 10 * BUDGET)
+    before = settled()
+    with PeakMemory(period_s=0.002) as watch:
+        got, ended, ledger_peak = read(build(stacked(count)).batch(count), BUDGET)
+    return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": got, "ended": ended}
+
+
+def strings_shuffled(nbytes: int) -> dict[str, Any]:
+    """Byte strings that overflow to disk, many times the budget of them."""
+    warm_up()
+
+    def texts(count: int) -> Any:
+        return D.range(count).filter(lambda i: True).map(lambda i: b"x" * (nbytes // 2 + int(i) * 7919 % nbytes))
+
+    def build(count: int) -> Any:
+        return texts(count).filter(lambda text: True).shuffle(count // 2, seed=1)
+
+    for _ in D.range(99).filter(lambda i: True).map(lambda i: np.full(9000, i)).shuffle(50).run(memory=8 * MB):
+        pass
+    before = settled()
+    with PeakMemory(period_s=0.002) as watch:
+        count, ended, ledger_peak = read(build(64 * MB // nbytes), 8 * MB)
+    return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": count, "ended": ended}
+
+
+def chosen(nbytes: int) -> dict[str, Any]:
+    """Of six inputs each gives fewer elements than it is asked for, because they are large."""
+    warm_up()
+
+    def build(size: int) -> Any:
+        inputs = [D.range(100).map(lambda i: np.full(size // 8, float(i))) for _ in range(6)]
+        return D.choose_from_datasets(inputs, D.range(6).repeat(100)).batch(64)
+
+    read(build(800), 40 * MB)
+    before = settled()
+    with PeakMemory(period_s=0.001) as watch:
+        count, ended, ledger_peak = read(build(nbytes), 40 * MB)
+    return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": count, "ended": ended}
+
+
 def read(dataset: Any, memory: int) -> tuple[int, str, int]:
     """How many elements came, what ended the run, and the most that was on the ledger."""
     count, ended = 0, ""
@@ -146,8 +204,12 @@ def waiting(nbytes: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     program, size = sys.argv[1].rsplit(" ", 1)
-    if program == "waiting":
-        print(json.dumps(waiting(int(size))))
+    others: dict[str, Callable[[int], dict[str, Any]]] = {
+        program.__name__: program for program in (waiting, strings_shuffled, chosen)
+    }
+    others |= {f"at_once {name}": functools.partial(asked_at_once, name) for name in AT_ONCE}
+    if program in others:
+        print(json.dumps(others[program](int(size))))
         sys.exit()
     kind = pairs if program.endswith(" pairs") else generated
     print(json.dumps(under_watch(program.removesuffix(" pairs"), kind, int(size))))

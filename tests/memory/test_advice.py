@@ -1,5 +1,6 @@
 """The budget that a refusal names: enough after two tries at most, and less than twice what is needed."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,6 +45,10 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "window": lambda: rows().window(100),
     "all distinct": lambda: rows().unique(),
     "few distinct": lambda: D.from_tensor_slices(DRAWN).map(lambda n: n * 2, stateful=True).unique(),
+    "few distinct of an unknown number": lambda: D.from_tensor_slices(DRAWN).filter(lambda n: True).unique(),
+    "few distinct, equal ones together": lambda: rows(4000, 1).map(lambda n: n // 10, stateful=True).unique(),
+    "windows read one after the other": lambda: rows().window(100).flat_map(lambda window: window),
+    "windows in batches": lambda: rows().window(100, shift=10).flat_map(lambda window: window.batch(100)),
     "one large": lambda: with_one_large().map(lambda x: x + 1),
 }
 
@@ -89,3 +94,13 @@ def test_the_number_that_is_named_works_at_the_second_try(name: str) -> None:
             memory = enough
         assert len(named) <= 2, (needed, int(needed * part), named)
         assert max(named, default=0) < 2 * needed, (needed, int(needed * part), named)
+
+
+def test_what_only_the_data_can_tell_is_said() -> None:
+    numbers = D.range(4000).map(lambda n: n % 400, stateful=True).unique()
+    with numbers.run(memory=20_000) as run, pytest.raises(ps.errors.OverBudget) as refused:
+        for _ in run:
+            pass
+    # Nothing came twice by then: the number is for all of them being distinct, which they are not.
+    assert re.search(r"use memory=\d+_\d+ or more \((\d+) of the \1 elements so far were distinct", str(refused.value))
+    assert "each of which takes 108 B; what follows, only the data can tell" in str(refused.value)

@@ -38,3 +38,22 @@ def test_a_batch_of_very_many_numbers_is_padded_within_the_budget() -> None:
 def test_what_waits_for_a_consumer_who_stopped_stays_within_the_budget() -> None:
     found = child("waiting 8", "small_children.py", exact=False)
     assert found["growth"] <= (8 + 16) * MB, found
+
+
+@pytest.mark.parametrize("name", ["unique", "take_while", "rejection_resample", "sample_from_datasets"])
+def test_elements_that_lie_stacked_are_not_all_made_objects_at_once(name: str) -> None:
+    found = child(f"at_once {name} 600000", "small_children.py", exact=False)
+    assert found["ended"] == ""
+    assert found["growth"] <= found["ledger_peak"] + 16 * MB, found
+
+
+def test_byte_strings_on_disk_take_no_more_than_the_budget() -> None:
+    found = child("strings_shuffled 20000", "small_children.py", exact=False)
+    assert found["ended"] == ""
+    assert found["growth"] <= (8 + 16) * MB, found
+
+
+def test_what_inputs_gave_before_they_were_asked_again_stays_within_the_budget() -> None:
+    found = child("chosen 300000", "small_children.py", exact=False)
+    assert found["ended"] == ""
+    assert found["growth"] <= (40 + 10) * MB, found  # 61 MB when all were asked until they had given what was wanted

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadType
-from .ipc import IpcReader, IpcWriter, Kind, Stored, rows_per_batch
+from .ipc import ALONE_BYTES, IpcReader, IpcWriter, Kind, Stored
 from .layout import Layout
 from .spill import SpillSpace
 
-__all__ = ["Batch", "BatchFile", "BatchFiles"]
+__all__ = ["Batch", "BatchFile", "BatchFiles", "Written"]
 
 
 class BatchFile:
@@ -32,10 +32,17 @@ class BatchFile:
 
 
 class Batch(NamedTuple):
-    """A batch that was written, and the numbers of its elements."""
+    """A batch that was written, and the number of its first element."""
 
-    numbers: list[int]
+    first: int
     stored: Stored
+
+
+class Written(NamedTuple):
+    """Files and what was written to them, and the numbers of those elements that cannot be stored."""
+
+    files: list[tuple[BatchFile, list[Batch]]]
+    left_out: list[int]
 
 
 class BatchFiles:
@@ -49,20 +56,30 @@ class BatchFiles:
     def __len__(self) -> int:
         return len(self._files)
 
-    def write(self, rows: Iterable[tuple[int, Any, int]], batch_bytes: int) -> list[tuple[BatchFile, list[Batch]]]:
+    def write(self, rows: Iterable[tuple[int, Any, int]], batch_bytes: int) -> Written:
         """Writes elements, each with its number and size, in batches of about so many bytes, in their order.
 
-        All or none, but for those that cannot be stored: they are left out. Large ones are batches of their own. Files
-        and what was written to them are returned.
+        All or none, but for those that cannot be stored: they are left out. Large ones are batches of their own. The
+        elements are asked for one by one, and no more of them are kept than a batch has.
         """
         groups: dict[int, _Group] = {}
+        left_out: list[int] = []
+        # They come by the hundred thousand, and are mostly arrays of one dtype: one look tells where such a one goes.
+        group: _Group | None = None
+        dtype: np.dtype[Any] | None = None
         try:
             for number, row, nbytes in rows:
-                if (found := self._taken_apart((np.int64(number), row))) is not None:
-                    kind, leaves = found
-                    if id(kind) not in groups:
-                        groups[id(kind)] = _Group(self._space, kind, batch_bytes)
-                    groups[id(kind)].add(number, leaves, nbytes)
+                if group is not None and type(row) is np.ndarray and row.dtype is dtype:
+                    group.add(number, [row], nbytes)
+                    continue
+                if (found := self._taken_apart((np.int64(number), row))) is None:
+                    left_out.append(number)
+                    continue
+                kind, leaves = found
+                if id(kind) not in groups:
+                    groups[id(kind)] = _Group(self._space, kind, batch_bytes)
+                group, dtype = groups[id(kind)], row.dtype if type(row) is np.ndarray else None
+                group.add(number, leaves[1:], nbytes)
             for group in groups.values():
                 group.close()
         except BaseException:
@@ -70,7 +87,7 @@ class BatchFiles:
                 group.writer.discard()
             raise
         self._files.update(group.file for group in groups.values())
-        return [(group.file, group.batches) for group in groups.values()]
+        return Written([(group.file, group.batches) for group in groups.values()], left_out)
 
     def _taken_apart(self, row: Any) -> tuple[Kind, list[Any]] | None:
         """Which kind of element it is, and its leaves; None for one that cannot be stored."""
@@ -87,8 +104,8 @@ class BatchFiles:
 
     def read(
         self, file: BatchFile, stored: Stored, into: Callable[[int], np.ndarray] | None = None
-    ) -> list[tuple[int, Any]]:
-        """The elements of a batch with their numbers; each batch can be read once."""
+    ) -> tuple[list[int], list[Any]]:
+        """The numbers of a batch's elements, and the elements; each batch can be read once."""
         reader = IpcReader(file.path, kind=file.kind)
         try:
             pairs = reader.read(stored, into, writeable=True)
@@ -97,7 +114,7 @@ class BatchFiles:
         file.num_left -= 1
         if not file.num_left:
             self._remove(file)
-        return [(int(number), row) for number, row in pairs]
+        return [int(number) for number, _ in pairs], [row for _, row in pairs]
 
     def _remove(self, file: BatchFile) -> None:
         self._files.discard(file)
@@ -118,11 +135,11 @@ class _Group:
         self.batches: list[Batch] = []
         self._batch_bytes = batch_bytes
         self._numbers: list[int] = []
-        self._leaves: list[list[Any]] = []
+        self._leaves: list[list[Any]] = []  # of each element, beside its number
         self._pending_bytes = 0
 
     def add(self, number: int, leaves: list[Any], nbytes: int) -> None:
-        if rows_per_batch(nbytes) == 1:
+        if nbytes >= ALONE_BYTES:
             self._put([number], [leaves])
             return
         self._numbers.append(number)
@@ -137,7 +154,8 @@ class _Group:
             self._numbers, self._leaves, self._pending_bytes = [], [], 0
 
     def _put(self, numbers: list[int], leaves: list[list[Any]]) -> None:
-        self.batches.append(Batch(numbers, self.writer.write_leaves(leaves)))
+        by_leaf = [np.array(numbers, np.int64), *map(list, zip(*leaves, strict=True))]
+        self.batches.append(Batch(numbers[0], self.writer.write_by_leaf(by_leaf, len(numbers))))
 
     def close(self) -> None:
         self._flush()

@@ -30,6 +30,8 @@ class Need:
     estimated: bool
     #: What a call of its function was seen to take beside its result; None where that was not measured.
     temporary_bytes: int | None = None
+    #: What one element takes that goes into it; 0 where that is not known.
+    input_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -126,7 +128,8 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         footprint = node.op.footprint(sizes)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
-        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes)
+        input_bytes = max([size.nbytes for size in sizes.inputs if size is not None], default=0)
+        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes, input_bytes)
 
     return Division(tuple(map(need_of, plan.walk())))
 

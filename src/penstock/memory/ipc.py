@@ -30,12 +30,12 @@ from .leaves import Views
 if TYPE_CHECKING:
     from .spill import SpillSpace
 
-__all__ = ["IpcReader", "IpcWriter", "Kind", "Stored", "rows_per_batch"]
+__all__ = ["ALONE_BYTES", "IpcReader", "IpcWriter", "Kind", "Stored", "rows_per_batch"]
 
 _OURS = "penstock"
 _MAGIC = b"ARROW1"
-# An array this large is written from where it lies, in a batch of its own; smaller ones are stacked.
-_ALONE_BYTES = 64 << 10
+#: An array this large is written from where it lies, in a batch of its own; smaller ones are stacked.
+ALONE_BYTES = 64 << 10
 _STACKED_BYTES = 1 << 20
 _STACKED_ROWS = 1024
 # Parts of a batch that are smaller than this are written together.
@@ -73,7 +73,7 @@ class Kind(NamedTuple):
 
 def rows_per_batch(element_bytes: int) -> int:
     """How many elements of a size to write at a time: large ones alone, because only then they need not be copied."""
-    if element_bytes >= _ALONE_BYTES:
+    if element_bytes >= ALONE_BYTES:
         return 1
     return min(_STACKED_ROWS, _STACKED_BYTES // max(1, element_bytes))
 
@@ -159,12 +159,16 @@ class IpcWriter:
 
     def write_leaves(self, leaves_by_row: Sequence[list[Any]]) -> Stored:
         """Appends elements that the layout has taken apart."""
+        return self.write_by_leaf([list(values) for values in zip(*leaves_by_row, strict=True)], len(leaves_by_row))
+
+    def write_by_leaf(self, by_leaf: Sequence[Any], num_rows: int) -> Stored:
+        """Appends elements, given as the values of each leaf: a list, or an array of scalars."""
         import pyarrow as pa
 
         kind = self.kind
         assert kind is not None
         assert kind.layout is not None
-        batch = pa.RecordBatch.from_arrays(kind.layout.columns(leaves_by_row), schema=kind.schema)
+        batch = pa.RecordBatch.from_arrays(kind.layout.columns(by_leaf, num_rows), schema=kind.schema)
         if self._writer is None:
             self._start(kind)
         offset = self.bytes_written or kind.head_bytes
@@ -172,12 +176,12 @@ class IpcWriter:
         if self._checksums:
             self._sink.fill_in_checksum()
         self._sink.put()
-        stored = Stored(offset, self.bytes_written - offset, len(leaves_by_row))
+        stored = Stored(offset, self.bytes_written - offset, num_rows)
         self.batches.append(stored)
         self.largest_stored_bytes = max(self.largest_stored_bytes, stored.nbytes)
         if self._codec is not None:
             self.largest_raw_bytes = max(self.largest_raw_bytes, batch.nbytes)
-        self.num_rows += len(leaves_by_row)
+        self.num_rows += num_rows
         return stored
 
     def _start(self, kind: Kind) -> None:

@@ -53,14 +53,13 @@ class Layout:
         # Without a column there would be no rows: () is an element too.
         return pa.schema(fields or [pa.field("nothing", pa.null())], metadata=dict(metadata))
 
-    def columns(self, leaves_by_row: Sequence[list[Any]]) -> list[Any]:
-        """Elements, taken apart, as Arrow arrays; of a single element, contiguous arrays are not copied."""
+    def columns(self, by_leaf: Sequence[Any], num_rows: int) -> list[Any]:
+        """Elements, as the values of each leaf, in Arrow arrays; arrays of a single element are not copied."""
         import pyarrow as pa
 
         if not self.leaves:
-            return [pa.nulls(len(leaves_by_row))]
-        by_leaf = zip(*leaves_by_row, strict=True)
-        return [c for leaf, values in zip(self.leaves, by_leaf, strict=True) for c in leaf.columns(list(values))]
+            return [pa.nulls(num_rows)]
+        return [c for leaf, values in zip(self.leaves, by_leaf, strict=True) for c in leaf.columns(values)]
 
     def rows(self, columns: Sequence[Any], num_rows: int, views: Views) -> list[Any]:
         """The elements of some columns."""
@@ -70,6 +69,8 @@ class Layout:
             return leaves[0]
         if not leaves:
             return [self.structure.unflatten([]) for _ in range(num_rows)]
+        if self.structure.is_flat_tuple:
+            return list(zip(*leaves, strict=True))  # as they are
         return [self.structure.unflatten(row) for row in zip(*leaves, strict=True)]
 
     def value_buffers(self) -> list[int] | None:

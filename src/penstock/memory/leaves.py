@@ -72,9 +72,15 @@ class _Array:
         return [("", pa.large_list(_values_type(self.dtype))), (".shape", pa.list_(pa.int64()))]
 
     def columns(self, leaves: list[Any]) -> list[Any]:
-        flat = [np.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves]
-        values = flat[0] if len(flat) == 1 else np.concatenate(flat)
-        return [_lists(self.fields()[0][1], [a.size for a in flat], _to_arrow(values)), _shapes(leaves)]
+        first = leaves[0]
+        if len(leaves) > 1 and first.ndim and {leaf.shape for leaf in leaves} == {first.shape}:
+            values = np.concatenate(leaves, dtype=self.dtype).reshape(-1)  # one after the other, as if each were flat
+            sizes: Any = np.full(len(leaves), first.size)
+        else:
+            flat = [np.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves]
+            values = flat[0] if len(flat) == 1 else np.concatenate(flat)
+            sizes = [a.size for a in flat]
+        return [_lists(self.fields()[0][1], sizes, _to_arrow(values)), _shapes(leaves)]
 
     def buffers(self) -> Buffers | None:
         # Before the values come a mask and offsets of the lists; after them masks, offsets and sizes of the shapes.
@@ -129,7 +135,9 @@ class _Scalar:
     def fields(self) -> list[tuple[str, Any]]:
         return [("", _values_type(self.dtype))]
 
-    def columns(self, leaves: list[Any]) -> list[Any]:
+    def columns(self, leaves: list[Any] | np.ndarray) -> list[Any]:
+        if isinstance(leaves, np.ndarray):
+            return [_to_arrow(leaves)]
         values = np.empty(len(leaves), self.dtype)
         for i, leaf in enumerate(leaves):  # records cannot be assigned all at once
             values[i] = leaf
@@ -321,13 +329,14 @@ def _binary(items: list[Any]) -> Any:
     strange = {type(item).__name__ for item in items if type(item) is not bytes}
     if strange:
         raise BadType(f"expected byte strings, got an array that holds {', '.join(sorted(strange))}")
-    if len(items) == 1:  # perhaps a large one
-        offsets = pa.py_buffer(np.array([0, len(items[0])], np.int64))
-        return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(items[0])])
-    return pa.array(items, pa.large_binary())
+    # By hand: `pa.array` would take memory from Arrow's allocator, which keeps it, and load pandas, if there is one.
+    offsets = np.zeros(len(items) + 1, np.int64)
+    np.cumsum(list(map(len, items)), out=offsets[1:])
+    data = items[0] if len(items) == 1 else b"".join(items)  # one alone may be large
+    return pa.Array.from_buffers(pa.large_binary(), len(items), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _lists(kind: Any, lengths: list[int], values: Any) -> Any:
+def _lists(kind: Any, lengths: list[int] | np.ndarray, values: Any) -> Any:
     import pyarrow as pa
 
     wide = isinstance(kind, pa.LargeListType)
@@ -339,6 +348,10 @@ def _lists(kind: Any, lengths: list[int], values: Any) -> Any:
 def _shapes(leaves: list[Any]) -> Any:
     import pyarrow as pa
 
+    shape = leaves[0].shape
+    if len(leaves) > 1 and {leaf.shape for leaf in leaves} == {shape}:
+        table = np.tile(np.array(shape, np.int64), len(leaves))
+        return _lists(pa.list_(pa.int64()), np.full(len(leaves), len(shape)), _to_arrow(table))
     sizes = np.array([n for leaf in leaves for n in leaf.shape], np.int64)
     return _lists(pa.list_(pa.int64()), [leaf.ndim for leaf in leaves], _to_arrow(sizes))
 

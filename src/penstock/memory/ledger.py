@@ -52,6 +52,7 @@ class Share:
         "name",
         "peak_bytes",
         "planned_bytes",
+        "remark",
         "spilled_bytes",
     )
 
@@ -67,6 +68,8 @@ class Share:
         self.spilled_bytes = 0
         #: Says how much the stage will hold in the end, for one that gathers by what the data are.
         self.expects: Callable[[], int] = lambda: 0
+        #: What else there is to say when it is refused something: that only the data can tell how much it will hold.
+        self.remark: Callable[[], str] = lambda: ""
 
     @property
     def free_bytes(self) -> int:

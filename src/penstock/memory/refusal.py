@@ -40,8 +40,9 @@ def refusal(ledger: Ledger, share: Share, nbytes: int, single: bool) -> OverBudg
     listed = f" ({'; '.join(parts)})" if parts else ""
     enough = max(ledger.budget_bytes - left + nbytes, ledger.advise(share, nbytes if single else 0) or 0)
     kind = ElementTooLarge if single else OverBudget
+    remark = f" ({text})" if (text := share.remark()) else ""
     return kind(
         f"asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
         f"{format_bytes(left)} of the {format_bytes(ledger.budget_bytes)} budget are left to it{listed}; "
-        f"use memory={enough:_} or more, or make the stage hold less{ledger.about_pool(share, nbytes, single)}"
+        f"use memory={enough:_} or more{remark}, or make the stage hold less{ledger.about_pool(share, nbytes, single)}"
     )

@@ -16,6 +16,7 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, OutOfRange
+from ..memory.transit import MOST_SINGLY
 from ..plan.op import Context
 from ..spec import INFINITE, UNKNOWN, Spec, merge
 from .randomness import uniforms
@@ -146,7 +147,7 @@ class ChoosingCursor(Cursor):
     An input that has ended ends the whole (`stop_on_empty`), or is passed over from then on.
     """
 
-    __slots__ = ("_context", "_ended", "_inputs", "_live", "_misses", "_selector", "_stop_on_empty")
+    __slots__ = ("_context", "_each_bytes", "_ended", "_inputs", "_live", "_misses", "_selector", "_stop_on_empty")
 
     def __init__(self, context: Context, selector: Selector, inputs: list[Cursor], stop_on_empty: bool) -> None:
         self._context = context
@@ -156,10 +157,21 @@ class ChoosingCursor(Cursor):
         self._stop_on_empty = stop_on_empty
         self._ended = False
         self._misses = 0
+        self._each_bytes = 0  # of an element, in the block with the largest
 
     def pull(self, n: int) -> Block | None:
-        found = self._next(n, _pulled)
-        return None if found is None else self._joined(found)
+        found = self._next(self._at_a_time(n), _pulled)
+        if found is None:
+            return None
+        block = self._joined(found)
+        self._each_bytes = max(1, self._each_bytes, block.nbytes // block.size)
+        return block
+
+    def _at_a_time(self, n: int) -> int:
+        """How many to take: an input that gives fewer than asked is asked again, and what it gave is on no account."""
+        if not self._each_bytes:  # the first comes alone
+            return 1
+        return max(1, min(n, MOST_SINGLY, self._context.share.spare_bytes // self._each_bytes))
 
     def skip(self, n: int) -> int:
         skipped = 0

@@ -12,6 +12,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, as_leaf
 from ..errors import BadArgument, BadType, OutOfRange, PenstockError
+from ..memory.transit import MOST_SINGLY
 from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
@@ -284,7 +285,7 @@ class _AllCursor(UnaryCursor):
         self._place = 0
 
     def pull(self, n: int) -> Block | None:
-        block = self.input.pull(n)
+        block = self.input.pull(min(n, MOST_SINGLY))
         if block is None:
             return None
         rows = []

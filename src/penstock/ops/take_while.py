@@ -8,6 +8,7 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
+from ..memory.transit import MOST_SINGLY
 from ..plan.op import Context, Op
 from ..plan.traits import Traits
 from ..spec import UNKNOWN, Spec
@@ -61,7 +62,7 @@ class _TakeWhileCursor(UnaryCursor):
         self._ended = False
 
     def pull(self, n: int) -> Block | None:
-        block = None if self._ended else self.input.pull(n)
+        block = None if self._ended else self.input.pull(min(n, MOST_SINGLY))
         if block is None:
             return None
         rows: list[Any] = []

@@ -14,10 +14,11 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, PenstockError, StateError
+from ..memory.transit import MOST_SINGLY
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
 from ..spec import UNKNOWN, DatasetSpec, Spec, spec_leaves
-from .growth import Growth
+from .richness import Richness
 
 __all__ = ["Unique"]
 
@@ -63,7 +64,7 @@ class Unique(Op):
 
 
 class _UniqueCursor(UnaryCursor):
-    __slots__ = ("_context", "_few", "_growth", "_held_bytes", "_keys", "_read", "_structure")
+    __slots__ = ("_context", "_few", "_held_bytes", "_keys", "_read", "_richness", "_structure")
 
     def __init__(self, context: Context) -> None:
         super().__init__(context.input())
@@ -73,13 +74,26 @@ class _UniqueCursor(UnaryCursor):
         self._few: list[int | str] = []
         self._held_bytes = 0
         self._read = 0
-        self._growth = Growth(context.node.input.spec.cardinality)
+        self._richness = Richness(context.node.input.spec.cardinality)
         context.share.expects = self._expected_bytes
+        context.share.remark = self._remark
 
     def _expected_bytes(self) -> int:
-        return self._growth.expected_bytes(self._read, self._held_bytes)
+        expected = self._richness.expected()
+        # Where nobody can tell, twice what was enough until now, of which who asks makes a quarter more.
+        return 2 * self._held_bytes if expected is None else expected * self._each_bytes
+
+    @property
+    def _each_bytes(self) -> int:
+        return self._held_bytes // len(self._keys) if self._keys else _ENTRY_BYTES + _KEY_BYTES
+
+    def _remark(self) -> str:
+        return (
+            f"{self._richness.summary}, each of which takes {self._each_bytes} B; what follows, only the data can tell"
+        )
 
     def pull(self, n: int) -> Block | None:
+        n = min(n, MOST_SINGLY)
         while True:
             block = self.input.pull(n)
             if block is None:
@@ -103,7 +117,8 @@ class _UniqueCursor(UnaryCursor):
                         continue
                     fresh[key] = None
             rows.append(row)
-        self._growth.note(self._read, self._held_bytes)
+        # Before they are remembered, which may be refused: what is named then follows from them too.
+        self._richness.note(self._read + block.size, len(self._keys) + len(fresh))
         self._remember(fresh)
         self._read += block.size
         return rows
@@ -148,6 +163,7 @@ class _UniqueCursor(UnaryCursor):
 
     def close(self) -> None:
         self._context.share.expects = lambda: 0
+        self._context.share.remark = lambda: ""
         self._keys.clear()
         self._context.share.discharge(self._held_bytes)
         self._held_bytes = 0

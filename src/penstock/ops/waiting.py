@@ -18,7 +18,7 @@ datasets must stay.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,9 @@ _LEAST_BATCH_BYTES = 4 << 10
 
 def held_bytes(element: Any) -> int:
     """Bytes that an element occupies while it waits; windows on the user's own arrays are not ours."""
+    if type(element) is np.ndarray and element.dtype.kind != "O":  # most are, and come by the million
+        is_view = element.base is not None and not element.flags.writeable
+        return (0 if is_view else element.nbytes) + _ENTRY_BYTES + _ARRAY_BYTES
     if isinstance(element, np.generic):
         return element.nbytes + _ENTRY_BYTES
     arrays = arrays_in(element)
@@ -144,14 +147,23 @@ class Waiting:
                 return self._from_memory(numbers)
             rows: list[Any] = []
             nbytes = 0
-            for number in numbers:
+            while len(rows) < len(numbers):
                 while self._sorted and self._sorted[0][0] <= self._draws.drawn:
                     self._load(heapq.heappop(self._sorted)[2])
-                place = self._alone.pop(number, None)
-                some, free_bytes = self._from_memory([number]) if place is None else self._from_disk(*place)
+                some, free_bytes = self._drawn(numbers[len(rows) :])
                 rows += some
                 nbytes += free_bytes
             return rows, nbytes
+
+    def _drawn(self, numbers: list[int]) -> tuple[list[Any], int]:
+        """Some of these elements, from the first on: one from disk, or as many as are in memory."""
+        if (place := self._alone.pop(numbers[0], None)) is not None:
+            return self._from_disk(*place)
+        # As many as are drawn before a batch is due.
+        count = min(len(numbers), self._sorted[0][0] - self._draws.drawn) if self._sorted else len(numbers)
+        if self._alone:
+            count = next((i for i, number in enumerate(numbers[:count]) if number in self._alone), count)
+        return self._from_memory(numbers[:count])
 
     def _from_memory(self, numbers: list[int]) -> tuple[list[Any], int]:
         if not numbers:
@@ -171,7 +183,7 @@ class Waiting:
             buffer = self._arena.empty((stored.nbytes,), np.dtype(np.uint8))
         except OverBudget:  # as good as any other element on its way
             buffer = np.empty(stored.nbytes, np.uint8)
-        ((_, row),) = self._files.read(file, stored, lambda _: buffer)
+        _, (row,) = self._files.read(file, stored, lambda _: buffer)
         self._settle_index()
         self._draws.drop(1)
         return [row], self._arena.unaccounted_bytes(Block.of_rows([row], has_failures=False))
@@ -226,7 +238,7 @@ class Waiting:
             # Reserved before it is there: nothing is freed that could take up what must be known of it.
             reserved = self._share.acquire(_FILE_INDEX_BYTES + _ALONE_INDEX_BYTES + self._draws_bytes())
             try:
-                is_written = bool(self._write([(number, row, nbytes)], [0], batch_bytes=0))
+                is_written = not self._write(np.array([number]), np.zeros(1, int), [(row, nbytes)], batch_bytes=0)
             finally:
                 reserved.release()
             if is_written:
@@ -284,11 +296,15 @@ class Waiting:
 
     def _spill(self, needed_bytes: int) -> bool:
         """Writes the elements that are drawn last, and at least so many bytes of them; whether there were any."""
-        free = self._in_memory.keys() - self._stuck
-        if not free:
+        held = self._in_memory
+        if self._stuck:
+            held = {number: one for number, one in held.items() if number not in self._stuck}
+        if not held:
             return False
-        numbers = np.sort(np.fromiter(free, np.int64, len(free)))
-        sizes = np.fromiter((self._in_memory[number][1] for number in numbers.tolist()), np.int64, len(free))
+        numbers = np.fromiter(held.keys(), np.int64, len(held))
+        sizes = np.fromiter([nbytes for _, nbytes in held.values()], np.int64, len(held))
+        ascending = np.argsort(numbers)
+        numbers, sizes = numbers[ascending], sizes[ascending]
         due = self._draws.due(numbers)
         last_first = np.argsort(due)[::-1]
         # Of small elements many, so that those in a batch are drawn near each other.
@@ -297,32 +313,39 @@ class Waiting:
             enough = min(enough, _FILE_BYTES)
         count = int(np.searchsorted(np.cumsum(sizes[last_first]), max(enough, needed_bytes))) + 1
         chosen = last_first[:count][::-1]
-        rows = [(number, *self._in_memory[number]) for number in numbers[chosen].tolist()]
+        numbers = numbers[chosen]
         # Of each file a batch may lie in memory, and together they should not fill it.
         batch_bytes = max(_LEAST_BATCH_BYTES, min(_BATCH_BYTES, self._bytes // (4 * len(self._files) + 4)))
-        written = self._write(rows, due[chosen].tolist(), batch_bytes)
-        freed = sum(self._in_memory.pop(number)[1] for number in written)
-        self._stuck.update(number for number, _, _ in rows if number not in written)
+        left_out = self._write(numbers, due[chosen], map(self._in_memory.__getitem__, numbers.tolist()), batch_bytes)
+        self._stuck.update(left_out)
+        in_memory = self._in_memory
+        freed = sum([in_memory.pop(number)[1] for number in numbers.tolist() if number not in left_out])
         self._bytes -= freed
         self._settle_index(freed)
         return True
 
-    def _write(self, rows: list[tuple[int, Any, int]], due: list[int], batch_bytes: int) -> set[int]:
-        """Writes elements, soonest due first, all or none; returns the numbers of those that can be written at all."""
-        when = {number: due for (number, _, _), due in zip(rows, due, strict=True)}
-        written: set[int] = set()
+    def _write(
+        self, numbers: np.ndarray, due: np.ndarray, held: Iterable[tuple[Any, int]], batch_bytes: int
+    ) -> Collection[int]:
+        """Writes elements, soonest due first, all or none; returns the numbers of those that cannot be written at all.
+
+        `held` are the elements and what each holds in memory; they are looked at one by one.
+        """
         # What costs nothing to hold, as it is somebody else's, will take memory of its own when it is read back.
-        rows = [(number, row, max(nbytes, nbytes_of(row))) for number, row, nbytes in rows]
-        for file, batches in self._files.write(rows, batch_bytes):
-            self._alone.update((numbers[0], (file, stored)) for numbers, stored in batches if len(numbers) == 1)
-            stacked = [batch for batch in batches if len(batch.numbers) > 1]
+        rows = ((n, row, max(size, nbytes_of(row))) for n, (row, size) in zip(numbers.tolist(), held, strict=True))
+        written = self._files.write(rows, batch_bytes)
+        for file, batches in written.files:
+            alone = [batch for batch in batches if batch.stored.num_rows == 1]
+            self._alone.update((batch.first, (file, batch.stored)) for batch in alone)
+            stacked = [batch for batch in batches if batch.stored.num_rows > 1]
             if stacked:
-                firsts = [when[numbers[0]] for numbers, _ in stacked]
-                self._push(_Sorted(file, firsts, [stored for _, stored in stacked]))
+                ascending = np.argsort(numbers)
+                places = np.searchsorted(numbers, [batch.first for batch in stacked], sorter=ascending)
+                firsts = due[ascending[places]].tolist()
+                self._push(_Sorted(file, firsts, [batch.stored for batch in stacked]))
                 self._num_batches += len(stacked)
-            written.update(number for numbers, _ in batches for number in numbers)
-            self._share.spilled_bytes += sum(stored.nbytes for _, stored in batches)
-        return written
+            self._share.spilled_bytes += sum(batch.stored.nbytes for batch in batches)
+        return set(written.left_out)
 
     def _push(self, batches: _Sorted) -> None:
         self._num_written += 1
@@ -330,24 +353,25 @@ class Waiting:
 
     def _load(self, batches: _Sorted) -> None:
         """Brings a batch back, of which an element is due."""
-        pairs = self._files.read(batches.file, batches.pop())
+        numbers, rows = self._files.read(batches.file, batches.pop())
         self._num_batches -= 1
         if len(batches):
             self._push(batches)
-        own = [(number, detach(row)) for number, row in pairs]
-        rows = [(number, row, held_bytes(row)) for number, row in own]
-        if self._make_room(sum(nbytes for _, _, nbytes in rows)):
-            self._in_memory.update({number: (row, nbytes) for number, row, nbytes in rows})
+        rows = list(map(detach, rows))
+        held = list(zip(rows, map(held_bytes, rows), strict=True))
+        if self._make_room(sum(nbytes for _, nbytes in held)):
+            self._in_memory.update(zip(numbers, held, strict=True))
         else:
-            self._write_back(rows)
+            self._write_back(np.array(numbers), held)
         self._settle_index()
 
-    def _write_back(self, rows: list[tuple[int, Any, int]]) -> None:
+    def _write_back(self, numbers: np.ndarray, held: list[tuple[Any, int]]) -> None:
         """Writes a batch again, less what is due now: there is less memory than when it was written first."""
-        rows.sort(key=lambda row: row[0])
-        due = self._draws.due(np.array([number for number, _, _ in rows])).tolist()
-        order = sorted(range(len(rows)), key=due.__getitem__)
-        now = 1 if due[order[0]] <= self._draws.drawn else 0
-        for part in (order[:now], order[now:]):
-            if part:
-                self._write([rows[i] for i in part], [due[i] for i in part], _BATCH_BYTES)
+        ascending = np.argsort(numbers)
+        due = np.empty_like(numbers)
+        due[ascending] = self._draws.due(numbers[ascending])
+        soonest = np.argsort(due, kind="stable")
+        now = 1 if due[soonest[0]] <= self._draws.drawn else 0
+        for part in (soonest[:now], soonest[now:]):
+            if part.size:
+                self._write(numbers[part], due[part], [held[i] for i in part], _BATCH_BYTES)

@@ -30,6 +30,7 @@ from ..plan.seeds import seeded_by
 from ..plan.settle import settled
 from ..plan.traits import COLLATES, SOURCE
 from ..spec import Spec
+from .advice import advice
 from .backends.ahead import AheadCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
@@ -115,26 +116,10 @@ class Stages:
         self.ledger.under_pressure = short
 
     def advice(self, refused: Share, one_bytes: int) -> int | None:
-        """The smallest budget that works, as far as can be told from what was seen so far.
-
-        `one_bytes` is what a stage was refused for one thing, which nobody has seen yet.
-        """
+        """The smallest budget that works, as far as can be told; `one_bytes` were refused for one thing."""
         if self._plan is None:
             return None
-
-        def measured(node: Node) -> Measured:
-            seen, share, meter = self._measured(node), self.shares[id(node)], self.meters[id(node)]
-            largest = seen.element_bytes
-            if share is refused and one_bytes:  # beyond what was reserved for one like those before
-                largest = max(largest, one_bytes + min(share.charged_bytes, largest * 5 // 4))
-            return seen._replace(
-                element_bytes=largest,
-                held_bytes=max(seen.held_bytes, share.expects()),
-                typical_bytes=meter.num_bytes // max(1, meter.num_elements),
-            )
-
-        # A quarter more than there is: less would be refused again by what is a little larger.
-        return max(divide(self._plan, measured).minimum_bytes, self.ledger.budget_bytes * 5 // 4)
+        return advice(self._plan, self.ledger, self.shares, self.meters, self._measured, refused, one_bytes)
 
     def needs(self) -> list[tuple[Share, int]]:
         """What each stage needs at least to go on with elements as large as were seen so far."""

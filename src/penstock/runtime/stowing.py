@@ -44,14 +44,14 @@ class _Stowed:
         sizes = list(map(nbytes_of, rows))
         files = BatchFiles(spill)
         written = files.write(zip(range(len(rows)), rows, sizes, strict=True), _BATCH_BYTES)
-        batches = [(file, batch) for file, batches in written for batch in batches]
-        if sum(len(batch.numbers) for _, batch in batches) < len(rows):
+        if written.left_out:
             files.close()
             return None
-        return cls(files, [(file, batch.stored) for file, batch in batches], sum(sizes))
+        return cls(files, [(file, batch.stored) for file, batches in written.files for batch in batches], sum(sizes))
 
     def read(self) -> Block:
-        pairs = [pair for file, stored in self._batches for pair in self._files.read(file, stored)]
+        read = [self._files.read(file, stored) for file, stored in self._batches]
+        pairs = [pair for numbers, rows in read for pair in zip(numbers, rows, strict=True)]
         pairs.sort(key=lambda pair: pair[0])
         return Block.of_rows([row for _, row in pairs], has_failures=False)
 

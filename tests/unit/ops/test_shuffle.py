@@ -4,7 +4,9 @@ import gc
 import os
 import subprocess
 import sys
+import traceback
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -347,3 +349,28 @@ def test_draws_are_those_of_the_order_however_far_they_are_known(
             assert again.waiting(read).tolist() == sorted(set(range(read)) - set(found))
             draws = again
     assert found == expected
+
+
+def test_errors_that_wait_keep_nothing_alive_but_themselves() -> None:
+    made: list[weakref.ref[np.ndarray]] = []
+
+    def make(i: Any) -> np.ndarray:
+        if i % 5 == 3:
+            raise ValueError(f"no {i}")
+        array = np.full(1000, i)
+        made.append(weakref.ref(array))
+        return array
+
+    dataset = D.range(400).map(make).filter(lambda x: True).shuffle(100, seed=1)
+    with dataset.run(memory="400kB") as run:
+        errors = []
+        for _ in range(200):
+            try:
+                next(run)
+            except ValueError as error:
+                errors.append(error)
+        held = run.ledger.charged_bytes
+        assert sum(array() is not None for array in made) * 8000 <= held
+    # Where they came from can still be read.
+    assert errors
+    assert all("in make" in "".join(traceback.format_exception(error)) for error in errors)

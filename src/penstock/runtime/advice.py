@@ -1,0 +1,49 @@
+"""Advice: the budget to name when a run has no more room, judged by what was seen until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..memory.divide import divide
+from ..memory.ledger import Ledger, Share
+from ..plan.footprint import Measured
+from ..plan.node import Node
+from .meter import Meter
+
+__all__ = ["advice"]
+
+
+def advice(
+    plan: Node,
+    ledger: Ledger,
+    shares: Mapping[int, Share],
+    meters: Mapping[int, Meter],
+    measured_of: Callable[[Node], Measured],
+    refused: Share,
+    one_bytes: int,
+) -> int:
+    """The smallest budget that works, as far as can be told from what was seen so far.
+
+    `one_bytes` is what a stage was refused for one thing, which nobody has seen yet.
+    """
+
+    def measured(node: Node) -> Measured:
+        seen, share, meter = measured_of(node), shares[id(node)], meters[id(node)]
+        largest = seen.element_bytes
+        if share is refused and one_bytes:  # beyond what was reserved for one like those before
+            largest = max(largest, one_bytes + min(share.charged_bytes, largest * 5 // 4))
+        return seen._replace(
+            element_bytes=largest,
+            held_bytes=max(seen.held_bytes, share.expects()),
+            typical_bytes=meter.num_bytes // max(1, meter.num_elements),
+        )
+
+    division = divide(plan, measured)
+    needed = division.minimum_bytes
+    # Of what goes in, where nothing came out yet: as much will, as long as nobody knows better.
+    needed += sum(2 * need.input_bytes for need in division.needs if need.footprint.floor_bytes is None)
+    # What others have on their way is given up for nobody, and there will be as much of it again.
+    floors = {id(need.node): need.floor_bytes for need in division.needs}
+    needed += sum(max(0, s.charged_bytes - floors[key]) for key, s in shares.items() if s is not refused)
+    # A quarter more than there is: less would be refused again by what is a little larger.
+    return max(needed, ledger.budget_bytes * 5 // 4)
