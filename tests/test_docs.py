@@ -31,6 +31,10 @@ PAGES = (
     "docs/records.md",
     "docs/images.md",
     "docs/training.md",
+    "docs/howto/from_tensor_slices.md",
+    "docs/howto/out_of_memory.md",
+    "docs/howto/training_steps.md",
+    "docs/howto/memory_in_fit.md",
 )
 NOT_OURS = {".git", ".venv", "build", "node_modules"}
 
