@@ -33,6 +33,10 @@ PAGES = (
     "docs/training.md",
     "docs/distributed.md",
     "docs/howto/map_fn.md",
+    "docs/howto/from_tensor_slices.md",
+    "docs/howto/out_of_memory.md",
+    "docs/howto/training_steps.md",
+    "docs/howto/memory_in_fit.md",
 )
 NOT_OURS = {".git", ".venv", "build", "node_modules"}
 

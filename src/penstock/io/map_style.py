@@ -12,6 +12,7 @@ from ..element import Failed, Structure, nbytes_of, normalize
 from ..errors import BadType, PenstockError
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder
+from ..owned import owned
 from ..plan.footprint import Footprint, Sizes, one_element
 from ..plan.op import Context, Op, Reader
 from ..plan.traits import SOURCE, Traits
@@ -79,7 +80,7 @@ class _ItemReader:
 
     def _item(self, place: int) -> Any:
         try:
-            element = normalize(self._items[place])
+            element = owned(normalize(self._items[place]))
             if not Structure.of(element).num_leaves:
                 raise BadType("expected at least one component, got none: an element must hold something")
             return element

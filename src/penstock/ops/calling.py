@@ -11,6 +11,7 @@ from ..block import Block, stack_leaves
 from ..element import Failed, Structure, as_leaf, nbytes_of, normalize
 from ..errors import BadType, FormatError, OverBudget, PenstockError
 from ..options import AUTOTUNE
+from ..owned import owned
 from ..plan.op import Context, Room, argument
 from .stack import Likeness, Stack
 
@@ -42,10 +43,10 @@ def as_result(value: Any) -> Any:
     """What a function returned, as an element. A list is a tuple of components."""
     kind = type(value)
     if kind is np.ndarray and value.ndim and value.dtype.kind not in "OSU":
-        return value
+        return value if value.base is None else owned(value)
     if isinstance(value, list):
         value = tuple(value)
-    element = normalize(value)
+    element = owned(normalize(value))
     if element is None or (isinstance(element, (tuple, dict)) and not element):
         got = "None; does the function return something?" if element is None else f"an empty {type(element).__name__}"
         raise BadType(f"expected at least one component, got {got}")

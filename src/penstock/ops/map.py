@@ -12,6 +12,7 @@ import numpy as np
 from ..block import Block, concat_blocks
 from ..element import Failed, Structure, normalize
 from ..errors import PenstockError, SpecMismatch
+from ..owned import owned
 from ..plan.footprint import Footprint, Sizes, of_calls, times
 from ..plan.node import Node, Origin
 from ..plan.op import Context, ElementFunction, Op, Room, show
@@ -181,7 +182,7 @@ class _VectorizedCall:
 
     def _columns(self, block: Block) -> Block:
         result = call(self._function, block.as_element())
-        element = normalize(tuple(result) if isinstance(result, list) else result)
+        element = owned(normalize(tuple(result) if isinstance(result, list) else result))
         structure = Structure.of(element)
         columns = structure.flatten(element)
         for column in columns:

@@ -12,6 +12,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Structure, detach, dtype_of, is_dataset, nbytes_of, normalize, read_only
 from ..errors import BadType, PenstockError, SpecMismatch
+from ..owned import owned
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, show
 from ..plan.traits import Traits
@@ -135,7 +136,7 @@ class _ScanCursor(UnaryCursor):
         pair = self._function(self._value, row)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise BadType(f"scan_func: expected a pair of state and result, got {type(pair).__name__} {pair!r:.60}")
-        value, result = normalize(pair[0]), normalize(pair[1])
+        value, result = owned(normalize(pair[0])), owned(normalize(pair[1]))
         if type(result) in (tuple, dict) and not Structure.of(result).num_leaves:
             raise BadType("scan_func: expected a result with at least one component, got none")
         if type(value) is not type(self._value) or not isinstance(value, np.generic):

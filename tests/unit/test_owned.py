@@ -1,0 +1,76 @@
+"""What functions make of `bytes` counts as theirs: it is held by nobody else."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.owned import owned
+
+SIZE = 10_000
+
+
+def views() -> list[Any]:
+    window = np.frombuffer(bytes(SIZE), np.uint8).reshape(100, 100)[:50]
+    return [
+        window,
+        (window, 1),
+        {"a": window},
+        np.asarray(memoryview(bytes(SIZE))),
+        ps.Ragged(np.frombuffer(bytes(8), np.uint8), np.array([0, 3, 8])),
+        ps.Sparse(np.zeros((8, 1), np.int64), np.frombuffer(bytes(8), np.uint8), np.array([8])),
+    ]
+
+
+def arrays_of(element: Any) -> list[np.ndarray]:
+    from penstock.element import arrays_in
+
+    return arrays_in(element)
+
+
+@pytest.mark.parametrize("number", range(len(views())))
+def test_views_of_bytes_are_copied(number: int) -> None:
+    element = views()[number]
+    result = owned(element)
+    assert type(result) is type(element)
+    assert all(array.base is None for array in arrays_of(result))
+    for a, b in zip(arrays_of(element), arrays_of(result), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_other_elements_stay_as_they_are() -> None:
+    array = np.arange(10)
+    view = array[:5]
+    view.flags.writeable = False
+    for element in (array, view, (array, view), b"bytes", np.int64(1), {"a": view}):
+        assert owned(element) is element
+
+
+FUNCTIONS = {
+    "map": lambda ds: ds.map(lambda i: np.frombuffer(bytes([int(i)]) * SIZE, np.uint8)),
+    "map to a tuple": lambda ds: ds.map(lambda i: (np.frombuffer(bytes([int(i)]) * SIZE, np.uint8), i)),
+    "vectorized": lambda ds: ds.batch(1).map(
+        lambda i: np.frombuffer(bytes(SIZE) * len(i), np.uint8).reshape(len(i), 1, SIZE), vectorized=True
+    ),
+    "scan": lambda ds: ds.scan(np.int64(0), lambda state, i: (state, np.frombuffer(bytes(SIZE), np.uint8))),
+    "random_map": lambda ds: ds.random_map(lambda i, rng: np.frombuffer(rng.bytes(SIZE), np.uint8), seed=1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_a_cache_keeps_of_them_is_on_the_ledger(name: str) -> None:
+    ds = FUNCTIONS[name](ps.Dataset.range(50)).cache()
+    with ds.run(memory=10 * 50 * SIZE) as run:
+        assert sum(1 for _ in run) == 50
+        assert run.stats()["peak_bytes"] >= 49 * SIZE
+    with FUNCTIONS[name](ps.Dataset.range(50)).cache().run(memory=20 * SIZE) as run:
+        assert sum(1 for _ in run) == 50
+        assert run.stats()["spilled_bytes"] >= 25 * SIZE
+
+
+def test_a_source_of_bytes_is_a_window() -> None:
+    """The user's own array stays where it is, whatever it looks at."""
+    array = np.frombuffer(bytes(50 * SIZE), np.uint8).reshape(50, SIZE)
+    batch = next(iter(ps.Dataset.from_tensor_slices(array).batch(10)))
+    assert np.shares_memory(batch, array)
