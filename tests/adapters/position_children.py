@@ -64,12 +64,12 @@ class Checkpoint:
 def main(kind: str, folder: Path, kill_after: int) -> None:
     feed, checkpoint, epoch = feed_of(kind), Checkpoint(folder, kind), 0
     log = open(folder / "log", "a")  # noqa: SIM115  # no one closes the files of a process that is killed
-    batches = iter(feed)
+    batches, written = iter(feed), 0
     if checkpoint.path.exists():
         saved = checkpoint.load()
         batches.load_state_dict(saved["position"])
-        epoch = saved["epoch"]
-        log.truncate(saved["written"])  # what came after the checkpoint will come again
+        epoch, written = saved["epoch"], saved["written"]
+    log.truncate(written)  # what came after the checkpoint will come again
     num_steps = 0
     while epoch < EPOCHS:
         for ids, numbers in batches:
