@@ -145,6 +145,7 @@ def kinds() -> dict[str, Any]:
         "unknown length": unknown.by_epoch,
         "steps_per_epoch": sum(endless.by_epoch),
         "one step at a time": in_parts(),
+        "one batch of unknown length": one_batch(),
         "resumed": resumed(),
         "stopped early": stopped_early(),
     }
@@ -166,6 +167,16 @@ def in_parts() -> list[list[int]]:
     order = [int(n[0]) for _, _, n in batches().run(epoch=0)]
     places = [order.index(n) for n in seen[-9:]]
     return [places[:3], places[3:6], places[6:]]
+
+
+def one_batch() -> bool:
+    """An epoch of one batch is an epoch, and no look at the shapes."""
+    seen: list[int] = []
+    whole = D.from_tensor_slices((X, Y, np.arange(NUM))).shuffle(seed=1).batch(NUM).filter(lambda x, y, n: True)
+    made = eager()
+    made.build((None, 200))
+    made.fit(noting(whole, seen).to_keras(), epochs=3, verbose=0)
+    return seen[-3:] == [int(n[0]) for epoch in range(3) for _, _, n in D(whole.node).run(epoch=epoch)]
 
 
 def resumed() -> bool:
@@ -250,7 +261,7 @@ class KillAfter(keras.callbacks.Callback):
 
 
 def fit_until_done(make: Callable[[], ps.Dataset], path: str, kills: list[int], fit_args: Any) -> Any:
-    """Weights and the last epoch's figures of a fit that is killed after so many steps, begun again, and killed again."""
+    """Weights and the last epoch's figures of a fit that is killed after so many steps, begun again, killed again."""
     for kill in [*kills, 1000]:
         made, feed = checkpointed(), make().to_keras(memory="16MB")
         checkpoint = ps.keras_checkpoint(path, feed, every_steps=2)
@@ -279,6 +290,8 @@ def checkpoints() -> dict[str, bool]:
         for name, (make, kills, fit_args) in cases.items():
             whole = fit_until_done(fresh(make), f"{folder}/{name} whole", [], fit_args)
             found[name] = fit_until_done(fresh(make), f"{folder}/{name}", kills, fit_args) == whole
+        if keras.backend.backend() == "tensorflow":
+            found["under a strategy"] = refused_under_a_strategy(f"{folder}/strategy")
         found["another model"] = refused_by_another_model(f"{folder}/known")
         found["files"] = sorted(os.listdir(folder)) == sorted([*cases, *(f"{name} whole" for name in cases)])
     return found
@@ -287,6 +300,20 @@ def checkpoints() -> dict[str, bool]:
 def fresh(make: Callable[[], ps.Dataset]) -> Callable[[], ps.Dataset]:
     """The dataset as another process would make it: its epochs begin anew."""
     return lambda: D(make().node)
+
+
+def refused_under_a_strategy(path: str) -> bool:
+    """TensorFlow reads ahead there, by means of its own: a position could not be exact."""
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        made = model()
+    feed = labelled().to_keras()
+    try:
+        made.fit(feed, verbose=0, callbacks=[ps.keras_checkpoint(path, feed)])
+    except ps.errors.StateError as error:
+        return "without a distribution strategy?" in str(error)
+    return False
 
 
 def refused_by_another_model(path: str) -> str:
@@ -300,7 +327,11 @@ def refused_by_another_model(path: str) -> str:
     return "not refused"
 
 
-PROGRAMS: dict[str, Callable[[], Any]] = {"fit": lambda: [fit(), kinds()], "fit_to_tf": fit_to_tf, "checkpoints": checkpoints}
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "fit": lambda: [fit(), kinds()],
+    "fit_to_tf": fit_to_tf,
+    "checkpoints": checkpoints,
+}
 
 if __name__ == "__main__":
     print(json.dumps(PROGRAMS[sys.argv[1]]()))

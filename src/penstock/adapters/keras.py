@@ -158,6 +158,10 @@ def _adapter_class() -> Any:
     return KerasFeed
 
 
+# What Keras's iterator over steps counts with.
+_OF_STEPS = ("steps_per_epoch", "_num_batches", "_steps_seen", "_current_iterator")
+
+
 class _ShortEpoch:
     """The rest of an epoch of Keras's, in which it must count fewer steps than in those to come.
 
@@ -174,7 +178,9 @@ class _ShortEpoch:
 
     def begin_epoch(self, steps: Any) -> None:
         """Sets what Keras's iterator over steps is about to count to."""
-        if not all(hasattr(steps, name) for name in ("steps_per_epoch", "_num_batches", "_steps_seen", "_current_iterator")):
+        if not all(
+            hasattr(steps, name) for name in ("steps_per_epoch", "_num_batches", "_steps_seen", "_current_iterator")
+        ):
             return  # another Keras: the epoch then ends with the data, and with a warning
         if self._counted_by is None:
             self._counted_by = weakref.ref(steps)
@@ -183,7 +189,7 @@ class _ShortEpoch:
                 steps.steps_per_epoch -= self._num_steps
             if self._num_batches is not None and self._num_delivered is not None:
                 steps._num_batches = self._num_batches - self._num_delivered
-        elif self._counted_by() is steps:
+        elif steps is self._counted_by():
             steps.steps_per_epoch = self._steps_per_epoch
             begins_anew = steps._current_iterator is None or steps._steps_seen == 0
             if begins_anew or self._steps_per_epoch is None or self._num_batches is None:

@@ -214,7 +214,8 @@ def _write(path: Path, progress: dict[str, Any], arrays: list[np.ndarray]) -> No
     text = np.frombuffer(json.dumps(progress).encode(), np.uint8)
     new = path.with_name(path.name + ".new")
     with open(new, "wb") as file:
-        np.savez(file, **{_PROGRESS: text}, **{str(i): array for i, array in enumerate(arrays)})
+        entries: dict[str, Any] = {_PROGRESS: text, **{str(i): array for i, array in enumerate(arrays)}}
+        np.savez(file, **entries)
         file.flush()
         os.fsync(file.fileno())
     os.replace(new, path)
