@@ -178,10 +178,9 @@ class _ShortEpoch:
 
     def begin_epoch(self, steps: Any) -> None:
         """Sets what Keras's iterator over steps is about to count to."""
-        if not all(
-            hasattr(steps, name) for name in ("steps_per_epoch", "_num_batches", "_steps_seen", "_current_iterator")
-        ):
+        if not all(hasattr(steps, name) for name in _OF_STEPS):
             return  # another Keras: the epoch then ends with the data, and with a warning
+        is_same_fit = self._counted_by is not None and self._counted_by() is steps
         if self._counted_by is None:
             self._counted_by = weakref.ref(steps)
             self._steps_per_epoch = steps.steps_per_epoch
@@ -189,7 +188,7 @@ class _ShortEpoch:
                 steps.steps_per_epoch -= self._num_steps
             if self._num_batches is not None and self._num_delivered is not None:
                 steps._num_batches = self._num_batches - self._num_delivered
-        elif steps is self._counted_by():
+        elif is_same_fit:
             steps.steps_per_epoch = self._steps_per_epoch
             begins_anew = steps._current_iterator is None or steps._steps_seen == 0
             if begins_anew or self._steps_per_epoch is None or self._num_batches is None:
