@@ -48,6 +48,7 @@ __all__ = [
     "get_memory",
     "image",
     "io",
+    "keras_checkpoint",
     "map_fn",
     "set_memory",
     "string",
@@ -68,6 +69,7 @@ _LATER = {
     "from_hf": ".adapters.from_hf",
     "from_tf": ".adapters.from_tf",
     "from_torch": ".adapters.from_torch",
+    "keras_checkpoint": ".adapters.keras_checkpoint",
     "map_fn": ".mapping.map_fn",
 }
 

@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import sys
+import tempfile
 import warnings
 from collections import namedtuple
 from collections.abc import Callable
@@ -144,6 +145,7 @@ def kinds() -> dict[str, Any]:
         "unknown length": unknown.by_epoch,
         "steps_per_epoch": sum(endless.by_epoch),
         "one step at a time": in_parts(),
+        "one batch of unknown length": one_batch(),
         "resumed": resumed(),
         "stopped early": stopped_early(),
     }
@@ -165,6 +167,16 @@ def in_parts() -> list[list[int]]:
     order = [int(n[0]) for _, _, n in batches().run(epoch=0)]
     places = [order.index(n) for n in seen[-9:]]
     return [places[:3], places[3:6], places[6:]]
+
+
+def one_batch() -> bool:
+    """An epoch of one batch is an epoch, and no look at the shapes."""
+    seen: list[int] = []
+    whole = D.from_tensor_slices((X, Y, np.arange(NUM))).shuffle(seed=1).batch(NUM).filter(lambda x, y, n: True)
+    made = eager()
+    made.build((None, 200))
+    made.fit(noting(whole, seen).to_keras(), epochs=3, verbose=0)
+    return seen[-3:] == [int(n[0]) for epoch in range(3) for _, _, n in D(whole.node).run(epoch=epoch)]
 
 
 def resumed() -> bool:
@@ -195,7 +207,7 @@ def stopped_early() -> int:
 
     eager().fit(feed, epochs=1, verbose=0, callbacks=[Stop()])
     gc.collect()  # Keras's own iterator is part of a cycle
-    return int(feed._epochs.last_begun.run.ledger.charged_bytes)
+    return int(feed._reading.last_begun.run.ledger.charged_bytes)
 
 
 def steps_of(dataset: Any, made: Any = None, **fit_args: Any) -> list[int]:
@@ -223,7 +235,103 @@ def fit_to_tf() -> dict[str, Any]:
     return found
 
 
-PROGRAMS: dict[str, Callable[[], Any]] = {"fit": lambda: [fit(), kinds()], "fit_to_tf": fit_to_tf}
+def checkpointed() -> Any:
+    """A model with random numbers of its own, which is built by its first batch, and an optimizer that remembers."""
+    keras.utils.set_random_seed(0)
+    made = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dropout(0.3), keras.layers.Dense(1)])
+    made.compile("adam", "mse", metrics=["mae"])
+    return made
+
+
+class Killed(BaseException):
+    """Passes all that would tidy up after an error."""
+
+
+class KillAfter(keras.callbacks.Callback):
+    """Ends a fit without warning."""
+
+    def __init__(self, num_steps: int) -> None:
+        super().__init__()
+        self.left = num_steps
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def fit_until_done(make: Callable[[], ps.Dataset], path: str, kills: list[int], fit_args: Any) -> Any:
+    """Weights and the last epoch's figures of a fit that is killed after so many steps, begun again, killed again."""
+    for kill in [*kills, 1000]:
+        made, feed = checkpointed(), make().to_keras(memory="16MB")
+        checkpoint = ps.keras_checkpoint(path, feed, every_steps=2)
+        try:
+            history = made.fit(feed, verbose=0, callbacks=[checkpoint, KillAfter(kill)], **fit_args)
+        except Killed:
+            continue
+        weights = [keras.ops.convert_to_numpy(variable).tolist() for variable in made.weights]
+        return weights, {name: values[-1] for name, values in history.history.items()}
+
+
+def checkpoints() -> dict[str, bool]:
+    """Whether fits that were killed end as those that were not."""
+    warnings.simplefilter("ignore", DeprecationWarning)  # NumPy, of Keras's variables
+    unknown = batches().filter(lambda x, y, n: True).map(lambda x, y, n: (x, y))
+    cases: dict[str, Any] = {
+        "known": (labelled, [5, 3], {"epochs": 2, "validation_data": (X[:8], Y[:8])}),
+        "unknown": (lambda: unknown, [8, 1], {"epochs": 2}),
+        "endless": (lambda: labelled().repeat(), [4, 6], {"epochs": 3, "steps_per_epoch": 5}),
+        "one run in parts": (labelled, [5], {"epochs": 4, "steps_per_epoch": 3}),
+    }
+    if keras.backend.backend() != "tensorflow":
+        cases = {"known": cases["known"], "unknown": cases["unknown"]}
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (make, kills, fit_args) in cases.items():
+            whole = fit_until_done(fresh(make), f"{folder}/{name} whole", [], fit_args)
+            found[name] = fit_until_done(fresh(make), f"{folder}/{name}", kills, fit_args) == whole
+        if keras.backend.backend() == "tensorflow":
+            found["under a strategy"] = refused_under_a_strategy(f"{folder}/strategy")
+        found["another model"] = refused_by_another_model(f"{folder}/known")
+        found["files"] = sorted(os.listdir(folder)) == sorted([*cases, *(f"{name} whole" for name in cases)])
+    return found
+
+
+def fresh(make: Callable[[], ps.Dataset]) -> Callable[[], ps.Dataset]:
+    """The dataset as another process would make it: its epochs begin anew."""
+    return lambda: D(make().node)
+
+
+def refused_under_a_strategy(path: str) -> bool:
+    """TensorFlow reads ahead there, by means of its own: a position could not be exact."""
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        made = model()
+    feed = labelled().to_keras()
+    try:
+        made.fit(feed, verbose=0, callbacks=[ps.keras_checkpoint(path, feed)])
+    except ps.errors.StateError as error:
+        return "without a distribution strategy?" in str(error)
+    return False
+
+
+def refused_by_another_model(path: str) -> str:
+    made = keras.Sequential([keras.Input((200,)), keras.layers.Dense(1)])
+    made.compile("sgd", "mse")
+    feed = labelled().to_keras()
+    try:
+        made.fit(feed, verbose=0, callbacks=[ps.keras_checkpoint(path, feed)])
+    except ps.errors.StateError as error:
+        return str(error).partition(": ")[2]
+    return "not refused"
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "fit": lambda: [fit(), kinds()],
+    "fit_to_tf": fit_to_tf,
+    "checkpoints": checkpoints,
+}
 
 if __name__ == "__main__":
     print(json.dumps(PROGRAMS[sys.argv[1]]()))

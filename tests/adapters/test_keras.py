@@ -41,6 +41,7 @@ def test_fit(backend: str) -> None:
         "unknown length": [9, 9],
         "steps_per_epoch": 10,
         "one step at a time": [[0, 1, 2], [3, 4, 5], [6, 7, 8]],
+        "one batch of unknown length": True,
         "resumed": True,
         "stopped early": 0,
     }

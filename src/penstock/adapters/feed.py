@@ -51,6 +51,14 @@ class FeedIterator:
         """Moves to a saved position: what comes next is what came next then."""
         self.run.load_state_dict(state)
 
+    def get_state(self) -> dict[str, Any]:
+        """`state_dict`, as iterators of Grain call it."""
+        return self.state_dict()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """`load_state_dict`, as iterators of Grain call it."""
+        self.load_state_dict(state)
+
     def close(self) -> None:
         """Ends the run. So does dropping the iterator."""
         if self._run is not None:

@@ -7,13 +7,14 @@ what it likes best, and gets tensors of its framework on the memory of the batch
 from __future__ import annotations
 
 import functools
+import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from ..dataset import Dataset
-from ..errors import StateError
-from ..runtime.run import Run
-from .feed import Feed, FeedIterator, plain_nests
+from .feed import plain_nests
+from .keras_epochs import Epochs, Reading
 
 __all__ = ["to_keras"]
 
@@ -39,83 +40,6 @@ def to_keras(dataset: Dataset, *, memory: int | float | str | None = None, optim
     return _adapter_class()(dataset, memory, optimize)
 
 
-class _Pass:
-    """What is remembered of an iterator that Keras may have dropped."""
-
-    def __init__(self, begins_like: _Pass | None) -> None:
-        self.begins_like = begins_like
-        self.run: Run | None = None
-        self.began_at: dict[str, Any] | None = None
-        self.num_delivered = 0
-
-
-class _Epochs(Feed):
-    """The iterators that Keras makes, more than it reads, as the epochs of a dataset.
-
-    Before the first epoch of an unbuilt model Keras reads one batch, to see its shapes, and begins anew. That is no
-    epoch: the next iterator begins the same one again.
-    """
-
-    def __init__(
-        self,
-        dataset: Dataset,
-        convert: Callable[[Any], Any],
-        memory: int | float | str | None,
-        optimize: bool | None,
-        end: Callable[[], Exception],
-    ) -> None:
-        super().__init__(dataset, lambda element: convert(plain_nests(element)), memory, optimize)
-        self.end_of_data = end
-        self._newest = _Pass(None)
-        self._looked_at: _Pass | None = None
-        self.last_begun: _Pass | None = None
-        self.resume_at: dict[str, Any] | None = None
-
-    def __iter__(self) -> _EpochIterator:
-        looked_at, self._looked_at = self._looked_at, None
-        again = looked_at is not None and looked_at.num_delivered == 1
-        self._newest = _Pass(looked_at if again else None)
-        return _EpochIterator(self, self._newest)
-
-    def begin(self, this: _Pass) -> Run:
-        """Opens the run of an iterator that is read for the first time."""
-        before = this.begins_like
-        if before is not None and before.run is not None:
-            run = self.open_run(before.run.epoch)
-            this.began_at = before.began_at
-        else:
-            run = self.open_run()
-            this.began_at, self.resume_at = self.resume_at, None
-        if this.began_at is not None:
-            run.load_state_dict(this.began_at)
-        this.run = run
-        this.begins_like = None
-        self.last_begun = this
-        return run
-
-    def end(self) -> None:
-        """Notes that Keras ended an epoch, or only looked: then it dropped an iterator after its first batch."""
-        self._looked_at = self._newest
-
-
-class _EpochIterator(FeedIterator):
-    def __init__(self, epochs: _Epochs, this: _Pass) -> None:
-        super().__init__(lambda: epochs.begin(this), epochs.convert)
-        self._this = this
-        self._end = epochs.end_of_data
-
-    def __next__(self) -> Any:
-        try:
-            element = super().__next__()
-        except StopIteration:
-            raise self._end() from None
-        self._this.num_delivered += 1
-        return element
-
-    def __del__(self) -> None:
-        self.close()  # the run is remembered, for its position
-
-
 @functools.cache
 def _adapter_class() -> Any:
     from keras.src.trainers.data_adapters.data_adapter import DataAdapter
@@ -126,14 +50,14 @@ def _adapter_class() -> Any:
         def __init__(self, dataset: Dataset, memory: int | float | str | None, optimize: bool | None) -> None:
             self.dataset = dataset
             self._options = (memory, optimize)
-            self._epochs: _Epochs | None = None
-            self._resume_at: dict[str, Any] | None = None
+            self._epochs: Epochs | None = None
+            self._reading = Reading()
+            self._shortened: _ShortEpoch | None = None
 
-        def _made(self, convert: Callable[[Any], Any], end: Callable[[], Exception] = StopIteration) -> _Epochs:
+        def _made(self, convert: Callable[[Any], Any], end: Callable[[], Exception] = StopIteration) -> Epochs:
             """A process has one backend: what it asked for first is what it asks for always."""
             if self._epochs is None:
-                self._epochs = _Epochs(self.dataset, convert, *self._options, end)
-                self._epochs.resume_at, self._resume_at = self._resume_at, None
+                self._epochs = Epochs(self.dataset, convert, *self._options, end, self._reading)
             return self._epochs
 
         def get_numpy_iterator(self) -> Any:
@@ -173,23 +97,57 @@ def _adapter_class() -> Any:
         def partial_batch_size(self) -> None:
             return None
 
+        def on_epoch_begin(self) -> None:
+            if self._shortened is not None:
+                # What counts the steps is not told to adapters; it is what calls this.
+                self._shortened.begin_epoch(sys._getframe(1).f_locals.get("self"))
+
         def on_epoch_end(self) -> None:
             if self._epochs is not None:
                 self._epochs.end()
 
         def state_dict(self) -> dict[str, Any]:
             """The position after the last batch that Keras read."""
-            begun = None if self._epochs is None else self._epochs.last_begun
-            if begun is None or begun.run is None:
-                raise StateError("state_dict: expected that Keras has read a batch, and it has not")
-            return begun.run.state_dict()
+            return self._reading.position()
 
         def load_state_dict(self, state: dict[str, Any]) -> None:
             """Has the next epoch that Keras begins go on from a saved position."""
-            if self._epochs is None:
-                self._resume_at = state
+            self._reading.go_on_at(state)
+
+        get_state, set_state = state_dict, load_state_dict  # as iterators of Grain call them
+
+        def count_batches(self) -> None:
+            """Counts the batches that Keras reads from here on, for `state_after`."""
+            self._reading.count_batches()
+
+        def state_after(self, num_batches: int) -> dict[str, Any]:
+            """The position after so many batches since `count_batches`."""
+            return self._reading.position_after(num_batches)
+
+        @property
+        def num_read(self) -> int:
+            """Batches that Keras has read since `count_batches`."""
+            return self._reading.num_read
+
+        def next_batch_at(self, state: dict[str, Any] | None) -> Any:
+            """The batch that follows a position, or the first. None: the run was over. It does not count as read."""
+            alone = Dataset(self.dataset.node, self.dataset.options())  # its run is none of the dataset's epochs
+            memory, optimize = self._options
+            with alone.run(memory, optimize=optimize) as run:
+                if state is not None:
+                    run.load_state_dict(state)
+                batch = next(run, None)
+            return None if batch is None else plain_nests(batch)
+
+        def go_on(self, state: dict[str, Any], num_steps: int, is_over: bool) -> None:
+            """Has Keras go on at a position that is so many steps into one of its epochs."""
+            if is_over:
+                memory, optimize = self._options
+                with self.dataset.run(memory, optimize=optimize) as run:
+                    run.load_state_dict(state)  # the dataset goes on with the epoch after it
             else:
-                self._epochs.resume_at = state
+                self._reading.go_on_at(state)
+                self._shortened = _ShortEpoch(self.num_batches, num_steps, state.get("delivered"))
 
         def __len__(self) -> int:
             return len(self.dataset)
@@ -198,3 +156,40 @@ def _adapter_class() -> Any:
             return True
 
     return KerasFeed
+
+
+# What Keras's iterator over steps counts with.
+_OF_STEPS = ("steps_per_epoch", "_num_batches", "_steps_seen", "_current_iterator")
+
+
+class _ShortEpoch:
+    """The rest of an epoch of Keras's, in which it must count fewer steps than in those to come.
+
+    Left alone, it would wait for as many steps as in a whole epoch, and take the short one for the length of all where
+    it does not know it.
+    """
+
+    def __init__(self, num_batches: int | None, num_steps: int, num_delivered: int | None) -> None:
+        self._num_batches = num_batches
+        self._num_steps = num_steps
+        self._num_delivered = num_delivered
+        self._steps_per_epoch: int | None = None
+        self._counted_by: weakref.ref[Any] | None = None
+
+    def begin_epoch(self, steps: Any) -> None:
+        """Sets what Keras's iterator over steps is about to count to."""
+        if not all(hasattr(steps, name) for name in _OF_STEPS):
+            return  # another Keras: the epoch then ends with the data, and with a warning
+        is_same_fit = self._counted_by is not None and self._counted_by() is steps
+        if self._counted_by is None:
+            self._counted_by = weakref.ref(steps)
+            self._steps_per_epoch = steps.steps_per_epoch
+            if steps.steps_per_epoch:
+                steps.steps_per_epoch -= self._num_steps
+            if self._num_batches is not None and self._num_delivered is not None:
+                steps._num_batches = self._num_batches - self._num_delivered
+        elif is_same_fit:
+            steps.steps_per_epoch = self._steps_per_epoch
+            begins_anew = steps._current_iterator is None or steps._steps_seen == 0
+            if begins_anew or self._steps_per_epoch is None or self._num_batches is None:
+                steps._num_batches = self._num_batches

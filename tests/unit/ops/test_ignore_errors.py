@@ -1,5 +1,6 @@
 """ignore_errors: failed elements are dropped, and logged if asked for."""
 
+import json
 import logging
 
 import pytest
@@ -39,3 +40,30 @@ def test_logs_what_it_drops(caplog: pytest.LogCaptureFixture) -> None:
 def test_says_nothing_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
     list(ps.Dataset.range(5).map(one_over).ignore_errors())
     assert not caplog.records
+
+
+def test_resumed_after_every_element_it_drops_and_logs_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    def build() -> ps.Dataset:
+        bad_numbers = ps.Dataset.range(20).shuffle(seed=3).map(lambda x: 100 // (int(x) % 4), num_parallel_calls=2)
+        return bad_numbers.ignore_errors(log_warning=True).batch(2).prefetch(2)
+
+    def delivered(run: ps.Run) -> tuple[list[list[int]], list[str]]:
+        """What comes next, and the elements that are dropped on the way to its end."""
+        caplog.clear()
+        batches = [batch.tolist() for batch in run]
+        return batches, [record.getMessage() for record in caplog.records]
+
+    with caplog.at_level(logging.WARNING, logger="penstock"):
+        whole, dropped = delivered(build().run(epoch=0))
+        assert (len(whole), len(dropped)) == (8, 5)
+        for num in range(9):
+            with build().run(epoch=0) as run:
+                for _ in range(num):
+                    next(run)
+                state = json.loads(json.dumps(run.state_dict()))
+            with build().run() as resumed:
+                resumed.load_state_dict(state)
+                rest, dropped_again = delivered(resumed)
+            assert rest == whole[num:]
+            assert dropped_again == dropped[len(dropped) - len(dropped_again) :]
+        assert dropped_again == []  # of those before the last element

@@ -1,0 +1,239 @@
+"""Checkpoints of `model.fit`: the model, its optimizer and the position in the data, in one file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadArgument, BadType, StateError
+from .feed import each_leaf
+
+__all__ = ["keras_checkpoint"]
+
+_PROGRESS = "progress"
+# What dropout draws from under PyTorch: no variable of the model.
+_TORCH_RANDOM = "torch_random"
+
+
+def keras_checkpoint(path: str | os.PathLike[str], feed: Any, every_steps: int | None = None) -> Any:
+    """A callback for `model.fit` that saves training as it goes, and goes on where a killed one was.
+
+    It saves the model's variables (weights, random seeds, metrics), those of the optimizer, and the position in the
+    data, at the end of each epoch and every so many steps. When `fit` is called and the file exists, it restores
+    them: the first step is the one after the last that was saved, on the very next batch.
+
+    The file is replaced as a whole: a crash leaves the last one. To begin anew, remove it. It stays when training ends,
+    so that `fit` with more epochs goes on. Give it last in the list of callbacks, so that what others do at the end of
+    an epoch is saved too; what they count for themselves (as `EarlyStopping` does) is not.
+
+    Args:
+        path: The file, in a directory that exists.
+        feed: What `fit` is given: `dataset.to_keras()`.
+        every_steps: Steps from one checkpoint within an epoch to the next. None: at the ends of epochs only.
+
+    >>> import penstock as ps
+    >>> feed = ps.Dataset.range(10).batch(2).to_keras()
+    >>> checkpoint = ps.keras_checkpoint("training.ckpt", feed, every_steps=100)
+    """
+    if not hasattr(feed, "next_batch_at"):
+        raise BadType(f"keras_checkpoint: feed: expected what to_keras() gives, got {type(feed).__name__}")
+    if every_steps is not None and every_steps < 1:
+        raise BadArgument(f"keras_checkpoint: every_steps: expected at least 1, got {every_steps}")
+    return _callback_class()(Path(path), feed, every_steps)
+
+
+@functools.cache
+def _callback_class() -> Any:
+    import keras
+
+    class KerasCheckpoint(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types here
+        """Saves model, optimizer and position together; see `keras_checkpoint`."""
+
+        def __init__(self, path: Path, feed: Any, every_steps: int | None) -> None:
+            super().__init__()
+            self._path = path
+            self._feed = feed
+            self._every_steps = every_steps
+            self._metrics: list[np.ndarray] | None = None
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self._num_trained = 0  # batches, since here
+            self._num_before = 0  # steps, of all epochs, before here
+            self._first_step = 0  # where the first epoch begins
+            self._feed.count_batches()
+            if self._path.exists():
+                self._restore()
+
+        def _restore(self) -> None:
+            progress, arrays = _read(self._path)
+            state, epoch, num_steps = progress["position"], progress["epoch"], progress["steps"]
+            batch = self._feed.next_batch_at(state)
+            model = self.model
+            is_over = batch is None
+            if is_over and num_steps:  # killed between the last batch of an epoch and its end
+                epoch, num_steps = epoch + 1, 0
+            # TensorFlow would make the variables of metrics and optimizer, and of some models, in the first step.
+            model._symbolic_build(data_batch=_shapes_of(self._feed.next_batch_at(None) if is_over else batch))
+            groups = _variables(model)
+            _check(self._path, progress["groups"], groups, arrays)
+            if _TORCH_RANDOM in progress["groups"]:
+                _set_torch_random(arrays.pop())
+            values = iter(arrays)
+            for name, variables in groups.items():
+                found = [next(values) for _ in variables]
+                if name == "metrics":  # Keras resets them when the epoch begins
+                    self._metrics = found if num_steps else None
+                else:
+                    _assign(variables, found)
+            self._feed.go_on(state, num_steps, is_over)
+            self._num_before, self._first_step = progress["total_steps"], num_steps
+            model._initial_epoch = epoch  # as Keras's own BackupAndRestore does
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self._epoch = epoch
+            self._num_steps, self._first_step = self._first_step, 0  # in this epoch
+            self._is_stopped = False
+            if self._metrics is not None:
+                _assign(_variables(self.model)["metrics"], self._metrics)
+                self._metrics = None
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self._begin_step = batch
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            num_trained, steps, every = batch + 1 - self._begin_step, self.params.get("steps"), self._every_steps
+            if steps is not None:  # the last of several steps at a time may be fewer
+                num_trained = min(num_trained, steps - self._num_steps)
+            before = self._num_before + self._num_trained
+            self._num_trained += num_trained
+            self._num_steps += num_trained
+            # Not by self.model: under JAX that fetches all variables, at each step.
+            self._is_stopped = getattr(self._model, "stop_training", False)
+            # The end of an epoch is saved when Keras says that it has ended.
+            if every and self._num_steps != steps and (before + num_trained) // every > before // every:
+                self._save(self._epoch, self._num_steps)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if self.model.steps_per_execution > 1:  # Keras says nothing of the last steps if they are fewer
+                self._num_trained = self._feed.num_read
+            if self._is_stopped and self._num_steps != self.params.get("steps"):
+                self._save(epoch, self._num_steps)
+            elif self._num_trained:
+                self._save(epoch + 1, 0)
+
+        def on_train_end(self, logs: Any = None) -> None:
+            self.model._initial_epoch = None
+
+        def _save(self, epoch: int, num_steps: int) -> None:
+            groups = _variables(self.model)
+            progress: dict[str, Any] = {
+                "version": 1,
+                "epoch": epoch,
+                "steps": num_steps,
+                "total_steps": self._num_before + self._num_trained,
+                "position": self._feed.state_after(self._num_trained),
+                "groups": {name: len(variables) for name, variables in groups.items()},
+            }
+            arrays = _arrays_of([variable for variables in groups.values() for variable in variables])
+            if keras.backend.backend() == "torch":
+                progress["groups"][_TORCH_RANDOM] = 1
+                arrays.append(_torch_random())
+            _write(self._path, progress, arrays)
+
+    return KerasCheckpoint
+
+
+def _variables(model: Any) -> dict[str, list[Any]]:
+    """All variables of a model in training, its random seeds among them."""
+    optimizer = [] if model.optimizer is None else model.optimizer.variables
+    return {"model": model.variables, "optimizer": optimizer, "metrics": model.metrics_variables}
+
+
+def _shapes_of(batch: Any) -> Any:
+    """A batch as Keras's symbolic inputs are made of: shapes, and dtypes by their names."""
+
+    def shape_of(leaf: Any) -> Any:
+        dtype = "string" if leaf.dtype.kind == "O" else leaf.dtype
+        return SimpleNamespace(shape=leaf.shape, dtype=dtype)
+
+    return each_leaf(shape_of)(batch)
+
+
+def _check(path: Path, counts: dict[str, int], groups: dict[str, list[Any]], arrays: list[np.ndarray]) -> None:
+    values = iter(arrays)
+    for name, variables in groups.items():
+        if counts.get(name) != len(variables):
+            raise StateError(
+                f"{path}: the checkpoint is of another model: it has {counts.get(name)} variables of the {name}, "
+                f"and this one has {len(variables)}"
+            )
+        for variable, array in zip(variables, values, strict=False):
+            if tuple(variable.shape) != array.shape:
+                raise StateError(
+                    f"{path}: the checkpoint is of another model: {variable.path} was of shape {array.shape} "
+                    f"and is of shape {tuple(variable.shape)}"
+                )
+
+
+def _arrays_of(variables: list[Any]) -> list[np.ndarray]:
+    import keras
+
+    with warnings.catch_warnings():
+        # NumPy has one for how Keras's variables become arrays, which is for Keras to change.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+
+def _torch_random() -> np.ndarray:
+    import torch
+
+    array: np.ndarray = torch.get_rng_state().numpy()
+    return array
+
+
+def _set_torch_random(array: np.ndarray) -> None:
+    import torch
+
+    torch.set_rng_state(torch.from_numpy(array))
+
+
+def _assign(variables: list[Any], arrays: list[np.ndarray]) -> None:
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.assign(array)
+
+
+def _write(path: Path, progress: dict[str, Any], arrays: list[np.ndarray]) -> None:
+    """Replaces the file as a whole: what has its name is complete, and on disk."""
+    text = np.frombuffer(json.dumps(progress).encode(), np.uint8)
+    new = path.with_name(path.name + ".new")
+    with open(new, "wb") as file:
+        entries: dict[str, Any] = {_PROGRESS: text, **{str(i): array for i, array in enumerate(arrays)}}
+        np.savez(file, **entries)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            progress = json.loads(file[_PROGRESS].tobytes())
+            if progress["version"] != 1:
+                raise StateError(f"{path}: expected a checkpoint of version 1, got {progress['version']}")
+            return progress, [file[str(i)] for i in range(sum(progress["groups"].values()))]
+    except StateError:
+        raise
+    except Exception as error:  # whatever the bytes make zipfile, NumPy or JSON say
+        raise StateError(f"{path}: expected a checkpoint of keras_checkpoint: {error}") from error

@@ -1,0 +1,140 @@
+"""The iterators that Keras makes, more than it reads, as the epochs of a dataset."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ..dataset import Dataset
+from ..errors import StateError
+from ..runtime.run import Run
+from .feed import Feed, FeedIterator, plain_nests
+
+__all__ = ["Epochs", "Reading"]
+
+# Keras reads at most one batch before it trains on it, for devices other than the CPU.
+_MOST_AHEAD = 4
+
+
+class _Pass:
+    """What is remembered of an iterator that Keras may have dropped."""
+
+    def __init__(self, begins_like: _Pass | None) -> None:
+        self.begins_like = begins_like
+        self.run: Run | None = None
+        self.began_at: dict[str, Any] | None = None
+        self.num_delivered = 0
+        self.is_over = False
+
+
+class Reading:
+    """How far Keras has read, and where it goes on."""
+
+    def __init__(self) -> None:
+        self.newest = _Pass(None)
+        self.looked_at: _Pass | None = None
+        self.last_begun: _Pass | None = None
+        self.resume_at: dict[str, Any] | None = None
+        self.num_read = 0
+        self._positions: deque[tuple[int, dict[str, Any]]] | None = None
+
+    def go_on_at(self, state: dict[str, Any]) -> None:
+        """Has the next epoch begin at a position, even if Keras has looked at a batch before it."""
+        self.resume_at = state
+        self.looked_at = None
+
+    def count_batches(self) -> None:
+        """Counts batches from here on, and remembers the positions after the last few."""
+        self.num_read = 0
+        self._positions = deque(maxlen=_MOST_AHEAD)
+
+    def delivered(self, this: _Pass) -> None:
+        this.num_delivered += 1
+        if self._positions is not None and this.run is not None:
+            self.num_read += 1
+            self._positions.append((self.num_read, this.run.state_dict()))
+
+    def position(self) -> dict[str, Any]:
+        """The position after the last batch that Keras read."""
+        if self.last_begun is None or self.last_begun.run is None:
+            raise StateError("state_dict: expected that Keras has read a batch, and it has not")
+        return self.last_begun.run.state_dict()
+
+    def position_after(self, num_batches: int) -> dict[str, Any]:
+        """The position after so many batches since `count_batches`: Keras may have read more than it has used."""
+        for number, state in self._positions or ():
+            if number == num_batches:
+                return state
+        raise StateError(
+            f"expected the position after {num_batches} batches, and Keras has read {self.num_read} of this feed; "
+            "is it the one that fit() was given, and without a distribution strategy?"
+        )
+
+
+class Epochs(Feed):
+    """The epochs of a dataset, for Keras.
+
+    Before the first epoch of an unbuilt model Keras reads one batch, to see its shapes, and begins anew. That is no
+    epoch: the next iterator begins the same one again.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        convert: Callable[[Any], Any],
+        memory: int | float | str | None,
+        optimize: bool | None,
+        end_of_data: Callable[[], Exception],
+        reading: Reading,
+    ) -> None:
+        super().__init__(dataset, lambda element: convert(plain_nests(element)), memory, optimize)
+        self.end_of_data = end_of_data
+        self.reading = reading
+
+    def __iter__(self) -> _EpochIterator:
+        reading = self.reading
+        looked_at, reading.looked_at = reading.looked_at, None
+        again = looked_at is not None and looked_at.num_delivered == 1 and not looked_at.is_over
+        reading.newest = _Pass(looked_at if again else None)
+        return _EpochIterator(self, reading.newest)
+
+    def begin(self, this: _Pass) -> Run:
+        """Opens the run of an iterator that is read for the first time."""
+        reading, before = self.reading, this.begins_like
+        if before is not None and before.run is not None:
+            run = self.open_run(before.run.epoch)
+            this.began_at = before.began_at
+        else:
+            run = self.open_run()
+            this.began_at, reading.resume_at = reading.resume_at, None
+        if this.began_at is not None:
+            run.load_state_dict(this.began_at)
+        this.run = run
+        this.begins_like = None
+        reading.last_begun = this
+        return run
+
+    def end(self) -> None:
+        """Notes that Keras ended an epoch, or only looked: then it dropped an iterator after its first batch."""
+        self.reading.looked_at = self.reading.newest
+
+
+class _EpochIterator(FeedIterator):
+    def __init__(self, epochs: Epochs, this: _Pass) -> None:
+        super().__init__(lambda: epochs.begin(this), epochs.convert)
+        self._this = this
+        self._reading = epochs.reading
+        self._end = epochs.end_of_data
+
+    def __next__(self) -> Any:
+        try:
+            element = super().__next__()
+        except StopIteration:
+            self._this.is_over = True
+            raise self._end() from None
+        self._reading.delivered(self._this)
+        return element
+
+    def __del__(self) -> None:
+        self.close()  # the run is remembered, for its position
