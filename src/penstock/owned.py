@@ -17,7 +17,7 @@ __all__ = ["owned"]
 
 
 def owned(element: Any) -> Any:
-    """`element`, with copies of the arrays that look at `bytes` or at a `memoryview`.
+    """`element`, with copies of the read-only arrays that look at `bytes` or at a `memoryview`.
 
     >>> owned(np.frombuffer(b"ab", np.uint8)).flags.owndata
     True
@@ -45,6 +45,8 @@ def owned(element: Any) -> Any:
 
 
 def _looks_at_bytes(array: np.ndarray) -> bool:
+    if array.flags.writeable:  # what a view of a slot is, and never taken for the user's
+        return False
     base: Any = array.base
     while type(base) is np.ndarray:
         base = base.base
