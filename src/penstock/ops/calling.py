@@ -175,11 +175,9 @@ class Calls:
 
     def _compare(self, result: Any) -> Likeness | None:
         """What results are like now that there is this one."""
-        if type(result) is Failed:  # says nothing of others
-            return None
         like = self._like
         if like is None or not like.has(result):
-            like = self._like = Likeness.of(result)
+            like = self._like = None if type(result) is Failed else Likeness.of(result)
         return like
 
     def _one(self, row: Any, key: int, place: int) -> Any:

@@ -87,7 +87,6 @@ class Filling(Ready):
 
     def begin(self, piece: Ready) -> None:
         """One more piece, which was pulled, is to be made."""
-        assert piece.size <= self.num_left, "a piece is larger than what is left of its batch"
         self.unfinished.append(piece)
         self.size += piece.size
 

@@ -155,7 +155,7 @@ class ParallelCursor(Cursor):
             if not self._may_begin(0):  # others were quicker
                 return None
             size, lease, filling = self._pieces.size(self._demand), None, self._fillings.open
-            if filling is not None or self._fillings.are_wanted:
+            if self._fillings.are_wanted:
                 size = min(size, self._fillings.num_to_boundary(self._place))
             if not self._ended and not self._threads.stopped:
                 lease = self._admission.try_admit(self._fillings.num_in_flight, size)
