@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,15 +24,12 @@ class Likeness:
     The type of a number says all: its shape is None here, which means not to look further.
     """
 
-    __slots__ = ("leaf_bytes", "leaves", "leaves_of", "nbytes", "structure")
+    __slots__ = ("leaves", "leaves_of", "structure")
 
     def __init__(self, structure: Structure, leaves: list[Any]) -> None:
         self.structure = structure
         self.leaves_of = _reader(structure)
         self.leaves = [(type(leaf), None if _is_number(leaf) else leaf.shape, leaf.dtype) for leaf in leaves]
-        #: Bytes of each leaf of one result, and of all.
-        self.leaf_bytes: list[int] = [leaf.nbytes for leaf in leaves]
-        self.nbytes = sum(self.leaf_bytes)
 
     @classmethod
     def of(cls, result: Any) -> Likeness | None:
@@ -52,6 +50,11 @@ class Likeness:
             if type(leaf) is not kind or (shape is not None and (leaf.shape != shape or leaf.dtype != dtype)):
                 return False
         return True
+
+    @property
+    def leaf_bytes(self) -> list[int]:
+        """Bytes of each leaf of one result."""
+        return [dtype.itemsize * math.prod(shape or ()) for _, shape, dtype in self.leaves]
 
     def stack(self, size: int, allocate: Allocate) -> Stack:
         """Room for so many."""
@@ -100,7 +103,7 @@ class Stack:
     @property
     def row_bytes(self) -> int:
         """Bytes of one element."""
-        return self._like.nbytes
+        return sum(self._like.leaf_bytes)
 
     def putter(self) -> Put:
         """What writes results to their places, with all it needs at hand: it is called for each.

@@ -215,8 +215,7 @@ class Growing(ListCursor):
 
 def test_what_goes_in_becomes_large_and_nobody_waits_for_himself() -> None:
     budget = 40 * NBYTES
-    source = Growing(list(range(100)), most=1)  # with what is made of it, one is no more than the floor
-    cursor, ledger = filling(source, lambda x: image(x[0]), budget=budget, floor=10 * NBYTES)
+    cursor, ledger = filling(Growing(list(range(100))), lambda x: image(x[0]), budget=budget, floor=10 * NBYTES)
     found: list[Any] = []
     num_fillings = 0
     while (block := cursor.pull(BATCH)) is not None:

@@ -170,7 +170,7 @@ class Fillings:
     def are_wanted(self) -> bool:
         """Whether elements should be cut into pieces so that batches can be filled."""
         like = None if self._calls is None else self._calls.likeness
-        return like is not None and like.nbytes >= _LARGE_BYTES
+        return like is not None and sum(like.leaf_bytes) >= _LARGE_BYTES
 
     def num_to_boundary(self, place: int) -> int:
         """Elements until a batch ends."""
