@@ -43,7 +43,6 @@ class Share:
     """One stage's part of the budget."""
 
     __slots__ = (
-        "_beside",
         "_ledger",
         "ahead_bytes",
         "charged_bytes",
@@ -58,7 +57,6 @@ class Share:
 
     def __init__(self, ledger: Ledger, name: str, floor_bytes: int) -> None:
         self._ledger = ledger
-        self._beside: Share | None = None
         self.name = name
         self.floor_bytes = floor_bytes
         self.planned_bytes = floor_bytes  # the floor as it was when the run began
@@ -106,19 +104,6 @@ class Share:
     def frugal(self) -> bool:
         """Whether to make one element at a time."""
         return self._ledger.frugal
-
-    @property
-    def beside(self) -> Share:
-        """The same stage's share without a floor: slots that lie there leave the floor to what it is meant for."""
-        with self._ledger._lock:
-            if self._beside is None:
-                self._beside = self._ledger.share(self.name)
-            return self._beside
-
-    @property
-    def accounts(self) -> tuple[Share, ...]:
-        """All that the stage has: this one, and the one beside it."""
-        return (self,) if self._beside is None else (self, self._beside)
 
     def waiting_while(self, others_may_release: Callable[[], bool]) -> AbstractContextManager[None]:
         """Within it this thread waits for room, as long as somebody is sure to release some without its help."""

@@ -13,7 +13,7 @@ from ..errors import BadType, FormatError, OverBudget, PenstockError
 from ..options import AUTOTUNE
 from ..owned import owned
 from ..plan.op import Context, Room, argument
-from .stack import Likeness, Stack
+from .stack import Likeness
 
 __all__ = ["Calls", "as_result", "call", "check_callable", "check_parallel_calls", "truth"]
 
@@ -76,8 +76,7 @@ class Calls:
     `key_argument`, where given, makes a last argument from an element's key (its place in the input, or its number).
     With `into_slot` results are stacked as they are made: arrays are written to their place in a slot at once, and no
     list of them is ever held. Where a block is only a part of a batch, its results are copied once more: then only
-    small ones are stacked, for which looking at each would take longer than a copy. Large ones are not copied again
-    where the batch's slot is there before them (`into_rows`).
+    small ones are stacked, for which looking at each would take longer than a copy.
     """
 
     def __init__(
@@ -99,33 +98,15 @@ class Calls:
     def __call__(self, block: Block, place: int) -> Block:
         return self.until_full(block, place, None)
 
-    @property
-    def likeness(self) -> Likeness | None:
-        """What results are like of late, where a batch is made of them."""
-        return self._like if self._into_slot else None
-
-    def into_rows(self, stack: Stack, start: int, block: Block, place: int, room: Room) -> Block:
-        """What it makes of a block, written to rows of a batch's slot; a list where a result is unlike those there."""
-        rows = block.rows()
-        keys = self._keys(block, place)
-        if block.has_failures:
-            return self._listed([], rows, keys, block, place, room)
-        room.add(stack.row_bytes)  # of each result before it is written
-        return self._fill(stack, start, 0, rows, keys, block, place, room)
-
-    def _keys(self, block: Block, place: int) -> Sequence[int]:
-        if self._numbered and block.positions is not None:
-            keys: list[int] = block.positions.tolist()
-            return keys
-        return range(place, place + block.size)
-
     def until_full(self, block: Block, place: int, room: Room | None) -> Block:
         """What it makes of the first elements of a block, as many as there is room for, one at least.
 
         What is stacked needs no room but the slot's, which is on the ledger by itself.
         """
         rows = block.rows()
-        keys = self._keys(block, place)
+        keys: Sequence[int] = range(place, place + len(rows))
+        if self._numbered and block.positions is not None:
+            keys = block.positions.tolist()
         if not self._into_slot or block.has_failures or len(rows) == 1:
             return self._listed([], rows, keys, block, place, room)
         first = self._one(rows[0], keys[0], place)
@@ -168,17 +149,8 @@ class Calls:
                         break
         if uncounted and room is not None:
             room.add(uncounted, num_uncounted)
-        if self._into_slot:
-            self._compare(results[-1])
         positions = None if block.positions is None else block.positions[: len(results)]
         return Block.of_rows(results, positions, None if failed else False)
-
-    def _compare(self, result: Any) -> Likeness | None:
-        """What results are like now that there is this one."""
-        like = self._like
-        if like is None or not like.has(result):
-            like = self._like = None if type(result) is Failed else Likeness.of(result)
-        return like
 
     def _one(self, row: Any, key: int, place: int) -> Any:
         if type(row) is Failed:
@@ -234,7 +206,10 @@ class Calls:
         self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int, room: Room | None
     ) -> Block:
         """Results with arrays in them: each is written to its place in a slot as soon as it is there."""
-        like, stack = self._compare(first), None
+        like = self._like
+        if like is None or not like.has(first):
+            like = self._like = None if type(first) is Failed else Likeness.of(first)
+        stack = None
         try:
             if like is not None:
                 stack = like.stack(len(rows), self._context.arena.empty)
@@ -243,36 +218,22 @@ class Calls:
                 raise
         if stack is None:
             return self._listed([first], rows, keys, block, place, room)
-        stack.putter()(0, first)
-        return self._fill(stack, 0, 1, rows, keys, block, place, room)
-
-    def _fill(
-        self,
-        stack: Stack,
-        start: int,
-        num_done: int,
-        rows: list[Any],
-        keys: Sequence[int],
-        block: Block,
-        place: int,
-        room: Room | None,
-    ) -> Block:
-        """Calls with the rows after those that are done; their places in the slot begin at `start`."""
         function, put, direct = self._function, stack.putter(), self._key_argument is None
-        for i in range(num_done, len(rows)):
+        put(0, first)
+        for i in range(1, len(rows)):
             row = rows[i]
             try:
                 if direct:
                     result = function(*row) if type(row) is tuple else function(row)
                 else:
                     result = self._raw(row, keys[i])
-                if put(start + i, result):
+                if put(i, result):
                     continue
                 result = as_result(result)
-                if put(start + i, result):
+                if put(i, result):
                     continue
             except Exception as error:
                 result = self._failed(error, place + i)
             # One result is unlike the first: go on with rows.
-            return self._listed([*stack.part(start, i).rows(), result], rows, keys, block, place, room)
-        return stack.part(start, len(rows), block.positions)
+            return self._listed([*stack.rows(i), result], rows, keys, block, place, room)
+        return stack.block(len(rows), block.positions)

@@ -38,8 +38,7 @@ class Map(Op):
         map_func: The function.
         num_parallel_calls: Threads that call it; `AUTOTUNE` chooses from measured rates. None: the caller's thread. A
             thread is handed a millisecond's worth of elements at a time: of small ones that cost little this may be
-            more than was asked for, though never more in flight than were delivered so far, or 8,192. Of large ones
-            two batches may be in the making, in memory that nobody misses.
+            more than was asked for, though never more in flight than were delivered so far, or 8,192.
         deterministic: Whether parallel calls keep the order of elements. None leaves it to the options. False is a
             permission: below an operator that reads its input again to resume (a stream's shuffle) the order is kept.
         vectorized: `map_func` gets whole arrays with a leading axis, and returns such.

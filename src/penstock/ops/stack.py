@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,11 +50,6 @@ class Likeness:
                 return False
         return True
 
-    @property
-    def leaf_bytes(self) -> list[int]:
-        """Bytes of each leaf of one result."""
-        return [dtype.itemsize * math.prod(shape or ()) for _, shape, dtype in self.leaves]
-
     def stack(self, size: int, allocate: Allocate) -> Stack:
         """Room for so many."""
         return Stack(self, [allocate((size, *(shape or ())), dtype) for _, shape, dtype in self.leaves])
@@ -100,11 +94,6 @@ class Stack:
         self._like = like
         self._slots = slots
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one element."""
-        return sum(self._like.leaf_bytes)
-
     def putter(self) -> Put:
         """What writes results to their places, with all it needs at hand: it is called for each.
 
@@ -119,13 +108,11 @@ class Stack:
 
         return put
 
-    def part(self, start: int, size: int, positions: np.ndarray | None = None) -> Block:
-        """Some rows, from one on."""
-        columns = [slot[start : start + size] for slot in self._slots]
-        return Block.of_columns(self._like.structure, columns, size, positions)
+    def rows(self, size: int) -> list[Any]:
+        """The first rows, one by one."""
+        return Block.of_columns(self._like.structure, [slot[:size] for slot in self._slots], size).rows()
 
     def block(self, size: int, positions: np.ndarray | None) -> Block:
-        """All rows."""
         return Block.of_columns(self._like.structure, self._slots, size, positions)
 
     def put_block(self, start: int, block: Block) -> int | None:

@@ -25,8 +25,6 @@ _GROWTH = 1.25
 # of small elements that take long to make, for a consumer who stopped.
 _READY_BYTES = 800
 _FEW = 16
-# Slots for batches that are being filled take no more than this part of what is free.
-_FREE_PER_SLOT = 4
 
 
 class Boundary:
@@ -84,23 +82,14 @@ class Admission:
             return self._share.try_acquire(wanted) or self._share.acquire(0)
         if not self._measured or self._share.under_pressure:
             return None
-        self._many = num_in_flight > _FEW
-        wanted += _READY_BYTES if self._many else 0
-        if not self._share.has_room(wanted + self._needed_by_others(), ahead=True):
-            return None
-        return self._share.try_acquire(wanted, ahead=True)
-
-    def has_room_for_slots(self, nbytes: int) -> bool:
-        """Whether so many bytes of slots may be taken beside: a small part of what is free, for they stay long."""
-        if not self._measured or self._share.under_pressure or self._share.frugal:
-            return False
-        return self._share.has_room(_FREE_PER_SLOT * nbytes + self._needed_by_others(), ahead=True)
-
-    def _needed_by_others(self) -> int:
         slots = self._arena.slots
         others = max(2 * slots.largest_bytes, self._share.budget_bytes // 8)
-        # Unused ones a batch will use before it asks for more.
-        return self._taken_below + max(0, others - slots.unused_bytes)
+        others = max(0, others - slots.unused_bytes)  # which a batch will use before it asks for more
+        self._many = num_in_flight > _FEW
+        wanted += _READY_BYTES if self._many else 0
+        if not self._share.has_room(wanted + self._taken_below + others, ahead=True):
+            return None
+        return self._share.try_acquire(wanted, ahead=True)
 
     def settle(self, lease: Lease, block: Block, also_bytes: int = 0) -> None:
         """Corrects the lease to what the block holds; slots, which are on the ledger already, move to this account.
@@ -123,11 +112,6 @@ class Admission:
         if lease.ahead and self._many:
             nbytes += _READY_BYTES + objects_of_block(block)
         lease.settle(nbytes)
-
-    def settle_in_slot(self, lease: Lease, block: Block) -> None:
-        """Likewise for elements in rows of a slot, which lies beside and stays there; a list of others is counted."""
-        self._alone = False
-        lease.settle(self.held_bytes(block))
 
     def held_bytes(self, block: Block) -> int:
         """Bytes of a block that are on nobody's account."""
@@ -207,7 +191,6 @@ class Ready:
         "pulling_ns",
         "size",
         "stowed",
-        "whole",
     )
 
     def __init__(self, before: State, place: int, lease: Lease) -> None:
@@ -224,20 +207,10 @@ class Ready:
         self.pulling_ns = 0
         self.lost_before = 0  # failures that the input had heard of at that position
         self.num_lost: int | None = None  # failures in this block that the input has heard of
-        self.whole: Ready | None = None  # what it is a piece of, where several are given as one
 
     @property
     def done(self) -> bool:
         return self.block is not None or self.stowed or self.error is not None
-
-    @property
-    def leases(self) -> list[Lease]:
-        """Of all that it holds."""
-        return [self.lease]
-
-    def come_first(self) -> None:
-        """It is this one's turn: from now on it may use the floor."""
-        self.lease.come_first()
 
     def take(self, n: int) -> Block:
         assert self.block is not None

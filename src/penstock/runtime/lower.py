@@ -442,12 +442,11 @@ def _floors(division: Division) -> dict[int, int]:
 
 
 def _account(share: Share) -> dict[str, int]:
-    accounts = share.accounts
     return {
-        "held_bytes": sum(account.charged_bytes for account in accounts),
-        "peak_bytes": sum(account.peak_bytes for account in accounts),
+        "held_bytes": share.charged_bytes,
+        "peak_bytes": share.peak_bytes,
         "floor_bytes": share.floor_bytes,
-        "slack_used_bytes": sum(account.slack_used_bytes for account in accounts),
+        "slack_used_bytes": share.slack_used_bytes,
         "spilled_bytes": share.spilled_bytes,
     }
 

@@ -24,7 +24,6 @@ from ...plan.traits import Traits
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
 from ..stowing import Stowage
-from .filling import Filling, Fillings, InFlight, without_fillings
 from .inline import count_failures
 from .pieces import Pieces
 from .tuner import ParallelismTuner
@@ -40,8 +39,7 @@ class ParallelCursor(Cursor):
 
     Workers pull from the input themselves, one at a time, and give each piece a ticket in the order of pulling; ordered
     delivery is by ticket. Pieces are sized so that making one takes about a millisecond: a cheap function is called on
-    many elements at a time, an expensive one on a single element. Where a batch is made of large elements, the pieces
-    of a batch are one ticket, and are written to its slot (see `filling`). Threads start with the first pull.
+    many elements at a time, an expensive one on a single element. Threads start with the first pull.
     """
 
     def __init__(
@@ -74,9 +72,7 @@ class ParallelCursor(Cursor):
         self._tickets: deque[Ready] = deque()
         self._place = 0
         # Who counts failures, or may wait long for an element, gets no more than was demanded.
-        may_reach = not live and not traits.tells_failures
-        self._pieces = Pieces(share, self._tuner, may_reach)
-        self._fillings = Fillings(function if may_reach else None, share, arena, self._admission, self._tickets)
+        self._pieces = Pieces(share, self._tuner, may_reach=not live and not traits.tells_failures)
         self._demand = 1
         self._ended = False
         # Failures that the input has heard of; of these, those in pieces delivered whole, or found further up.
@@ -98,7 +94,7 @@ class ParallelCursor(Cursor):
         self._starving = False  # the consumer waits
         # In any order, whichever is ready is taken: none is the first, which has the floor to come back to.
         tickets: deque[Ready] = self._tickets if ordered else deque()
-        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: without_fillings(tickets))
+        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: tickets)
 
     # --- in the workers ---
 
@@ -124,7 +120,7 @@ class ParallelCursor(Cursor):
         if not self._num_idle or self._ended:
             return
         most = self._pieces.most(self._starving)
-        num_open = self._fillings.num_open(most)
+        num_open = most - len(self._tickets)
         num_awake = min(self._tuner.level, self._threads.count) - self._num_idle
         worth = num_open if self._starving else self._pieces.num_worth_waking(num_open) - num_awake
         if not num_awake and 2 * num_open >= most:
@@ -139,7 +135,7 @@ class ParallelCursor(Cursor):
         self._called_up.notify_all()
 
     def _may_begin(self, number: int) -> bool:
-        is_open = self._fillings.num_open(self._pieces.most(self._starving)) > 0
+        is_open = len(self._tickets) < self._pieces.most(self._starving)
         return is_open and not self._ended and number < self._tuner.level
 
     def _begin_and_call(self) -> None:
@@ -152,16 +148,12 @@ class ParallelCursor(Cursor):
         """Pulls the next piece of the input and gives it its ticket."""
         changed = self._threads.changed
         with changed:
-            if not self._may_begin(0):  # others were quicker
-                return None
-            size, lease, filling = self._pieces.size(self._demand), None, self._fillings.open
-            if self._fillings.are_wanted:
-                size = min(size, self._fillings.num_to_boundary(self._place))
+            size, lease = self._pieces.size(self._demand), None
             if not self._ended and not self._threads.stopped:
-                lease = self._admission.try_admit(self._fillings.num_in_flight, size)
+                lease = self._admission.try_admit(len(self._tickets), size)
                 if lease is None and 1 < size <= self._pieces.num_together:
                     size = 1
-                    lease = self._admission.try_admit(self._fillings.num_in_flight, size)
+                    lease = self._admission.try_admit(len(self._tickets), size)
                 if lease is not None and not lease.nbytes:  # one is sure to fit, and more are not
                     size = 1
             if lease is None:
@@ -173,13 +165,11 @@ class ParallelCursor(Cursor):
             try:
                 ticket.before = self._input.state()
             except BaseException as error:
-                ticket.error = error
-                self._end()
+                ticket.error, self._ended = error, True
                 self._tickets.append(ticket)
+                changed.notify_all()
                 return None
-            if filling is None and self._fillings.are_wanted:
-                filling = self._fillings.try_begin(ticket.before, self._place, self._pieces.num_delivered)
-            self._begun, ticket.whole = ticket, filling
+            self._begun = ticket
         start = perf_counter_ns()
         try:
             with self._share.waiting_while(self._boundary.may_release):
@@ -195,10 +185,9 @@ class ParallelCursor(Cursor):
                 ticket.pulling_ns = perf_counter_ns() - start
                 self._place += block.size
             else:
-                self._end()
-            if block is not None and filling is not None:
-                self._fillings.begin_piece(filling, ticket)
-            elif block is not None or ticket.error is not None:
+                self._ended = True
+                changed.notify_all()
+            if block is not None or ticket.error is not None:
                 self._tickets.append(ticket)
             else:
                 lease.release()
@@ -206,12 +195,6 @@ class ParallelCursor(Cursor):
                 num_lost, self._num_untold = self._num_untold, 0
                 self._lost(num_lost)
         return None if block is None else ticket
-
-    def _end(self) -> None:
-        """The input has no more."""
-        self._ended = True
-        self._fillings.end()
-        self._threads.changed.notify_all()
 
     def _hold_input(self, ticket: Ready, block: Block) -> None:
         """The input may be asked again while the function still looks at this block: it is on our account now."""
@@ -222,13 +205,17 @@ class ParallelCursor(Cursor):
 
     def _holds(self) -> bool:
         """Whether what is in flight will be taken, and come free, whatever becomes of what is begun now."""
-        return not self._threads.stopped and (bool(self._given) or self._fillings.something_comes_free)
+        return not self._threads.stopped and bool(self._given or self._tickets)
 
     def _may_release_before(self, ticket: Ready) -> bool:
         """Whether others will release memory while this piece waits for it."""
         if self._threads.stopped:
             return False
-        return bool(self._given) or not self._fillings.is_first(ticket) or self._boundary.outer_may_release()
+        try:
+            first = self._tickets[0] is ticket
+        except IndexError:
+            first = False
+        return bool(self._given) or not first or self._boundary.outer_may_release()
 
     def _call(self, ticket: Ready) -> None:
         start = perf_counter_ns()
@@ -238,13 +225,8 @@ class ParallelCursor(Cursor):
         each_bytes = self._pieces.sampled_bytes(block)
         try:
             with self._share.waiting_while(lambda: self._may_release_before(ticket)):
-                room = InFlight(ticket.lease, ticket.input_bytes)
-                if isinstance(ticket.whole, Filling):
-                    result = self._fillings.make(ticket.whole, block, ticket.place, room)
-                    self._admission.settle_in_slot(ticket.lease, result)
-                else:
-                    result, num_lost = self._applied(block, ticket.place, room)
-                    self._admission.settle(ticket.lease, result, ticket.input_bytes)
+                result, num_lost = self._applied(block, ticket.place, _InFlight(ticket.lease, ticket.input_bytes))
+                self._admission.settle(ticket.lease, result, ticket.input_bytes)
         except BaseException as raised:
             result, error = None, raised
         elapsed = perf_counter_ns() - start
@@ -252,12 +234,7 @@ class ParallelCursor(Cursor):
         # still looked at would lie on the floor that is meant for that one.
         del block
         with self._threads.changed:
-            if isinstance(ticket.whole, Filling):
-                ticket.whole.finish(ticket, result, error)
-                self._fillings.first_comes(self._begun)
-                self._given_back.notify()
-            else:
-                ticket.block, ticket.error, ticket.num_lost = result, error, num_lost
+            ticket.block, ticket.error, ticket.num_lost = result, error, num_lost
             self._pieces.measure(ticket.size, each_bytes, result, elapsed + ticket.pulling_ns)
             self._meter.worker_ns += elapsed
             level = self._tuner.level
@@ -296,14 +273,11 @@ class ParallelCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         self._demand = n
-        self._fillings.batch_size = max(self._fillings.batch_size, n)
         if self._tuner.inline:
             return self._pull_inline(n)
         changed = self._threads.changed
         with changed:
             self._take_back()
-            if self._fillings.are_wanted:
-                self._fillings.batch_end = n + self._place - sum([t.size - t.offset for t in self._tickets])
             self._tuner.asked(starved=not self._is_ready())
             while self._threads.count < self._tuner.level:
                 number = self._threads.count
@@ -330,8 +304,7 @@ class ParallelCursor(Cursor):
         # In the consumer's hands, or released, before it has left: who waits for memory looks without a lock, and would
         # find that nobody is to release any.
         if ticket.error is not None:
-            for lease in ticket.leases:
-                lease.release()
+            ticket.lease.release()
             self._leave(ticket)
             raise ticket.error
         if ticket.stowed:
@@ -339,14 +312,16 @@ class ParallelCursor(Cursor):
         block = ticket.take(n)
         self._pieces.num_delivered += block.size
         if ticket.empty:
-            self._given += ticket.leases
+            self._given.append(ticket.lease)
             self._leave(ticket)
             self._num_lost_delivered += ticket.num_lost or 0
         return block
 
     def _leave(self, ticket: Ready) -> None:
         self._tickets.remove(ticket)
-        self._fillings.first_comes(self._begun)
+        first = self._tickets[0] if self._tickets else self._begun
+        if first is not None:
+            first.lease.come_first()
         self._given_back.notify()
         self._call_up()
 
@@ -372,7 +347,7 @@ class ParallelCursor(Cursor):
         start = perf_counter_ns()
         lease = self._share.acquire(0)
         self._given.append(lease)
-        result, num_lost = self._applied(block, self._place, InFlight(lease))
+        result, num_lost = self._applied(block, self._place, _InFlight(lease))
         self._admission.settle(lease, result)
         elapsed = perf_counter_ns() - start
         self._num_lost_delivered += num_lost
@@ -442,7 +417,7 @@ class ParallelCursor(Cursor):
                     raise StateError(f"the input ends {left} elements before the saved position")
                 self._tickets.append(ticket)
                 ticket.size, ticket.num_lost = block.size, 0
-                ticket.block = call_with_room(self._function, block, place, InFlight(ticket.lease))
+                ticket.block = call_with_room(self._function, block, place, _InFlight(ticket.lease))
                 self._admission.settle(ticket.lease, ticket.block)
                 if untold:
                     self.lost(self._failures_in(ticket.block, block))
@@ -454,9 +429,25 @@ class ParallelCursor(Cursor):
         self._threads.stop()
         self._take_back()
         while self._tickets:
-            for lease in self._tickets.popleft().leases:
-                lease.release()
+            self._tickets.popleft().lease.release()
         self._stowage.close()
-        self._fillings.open = None
         self._ended = True
         self._input.close()
+
+
+class _InFlight:
+    """Counts results as they are made, on the lease of their piece: there is room for all, or none at all."""
+
+    __slots__ = ("_lease", "_made")
+
+    is_of_part = True
+
+    def __init__(self, lease: Lease, input_bytes: int = 0) -> None:
+        self._lease = lease
+        self._made = input_bytes
+
+    def add(self, nbytes: int, count: int = 1) -> bool:
+        self._made += nbytes
+        if self._made > self._lease.nbytes:
+            self._lease.settle(self._made, single=count == 1)
+        return True
