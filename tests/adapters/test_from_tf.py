@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,7 +41,7 @@ def test_tensors_are_not_copied() -> None:
 class Given(tf.data.Dataset):
     """A dataset of tensors that a function makes."""
 
-    def __init__(self, make: object) -> None:
+    def __init__(self, make: Callable[[], object]) -> None:
         self._make = make
         self._range = tf.data.Dataset.range(3)
         super().__init__(self._range._variant_tensor)
@@ -52,7 +54,7 @@ class Given(tf.data.Dataset):
         return self._range.element_spec
 
     def __iter__(self) -> object:
-        return iter([self._make() for _ in range(3)])  # type: ignore[operator]
+        return iter([self._make() for _ in range(3)])
 
 
 def test_lengths() -> None:

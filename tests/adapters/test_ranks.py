@@ -202,4 +202,4 @@ def test_what_is_refused() -> None:
         ({"framework": "tf", "remainder": "keep"}, "remainder: expected one of drop, pad, repeat, got 'keep'"),
     ):
         with pytest.raises(ValueError, match=f"distribute_for at test_ranks.py:.*{why}"):
-            D.range(5).distribute_for(**arguments)  # type: ignore[arg-type]
+            D.range(5).distribute_for(**arguments)  # type: ignore[arg-type]  # wrong on purpose

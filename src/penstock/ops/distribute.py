@@ -132,7 +132,11 @@ class _PartCursor(UnaryCursor):
         self._before_last: State = None
         self._held_bytes = 0
         if op.start:
-            self.input.skip(op.start)
+            try:
+                self.input.skip(op.start)
+            except BaseException:
+                self.input.close()
+                raise
 
     def pull(self, n: int) -> Block | None:
         rows: list[Any] = []
