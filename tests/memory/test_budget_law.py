@@ -109,6 +109,7 @@ def consumed(dataset: Any, consumer: str, memory: int | None = None) -> tuple[li
 @example(kind="grows", steps=["take", "padded_batch", "batch", "rebatch"], factor=1.2, consumer="stops early")
 @example(kind="lognormal", steps=["rebatch", "cache", "concatenate"], factor=1, consumer="slow")
 @example(kind="constant", steps=["cache", "parallel map", "repeat"], factor=1, consumer="slow")
+@example(kind="lognormal", steps=["cache", "parallel map", "concatenate"], factor=1, consumer="fast")
 def test_the_law_of_the_budget(kind: str, steps: list[str], factor: float, consumer: str) -> None:
     expected, _ = consumed(built(kind, steps), consumer)
     with tempfile.TemporaryDirectory() as spill_dir:

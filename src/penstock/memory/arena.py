@@ -42,6 +42,8 @@ _HUGE = 2 << 20
 _TOUCHED_AS_WRITTEN = 4 << 20
 # Linux's MADV_POPULATE_WRITE (5.14), for which Python has no name yet.
 _POPULATE_WRITE = 23
+# A block that looks at so much of a slot has it for itself: sizes are rounded up by an eighth at most.
+_NEARLY_ALL = 0.8
 # A base that only the arena holds: the slot's field, the array on it, and getrefcount's own argument.
 _ONLY_OURS = 3
 
@@ -200,9 +202,17 @@ class Slots:
             slot.handed_over = True
 
     @property
-    def largest_bytes(self) -> int:
-        """The size of the largest slot there is."""
-        return max(self._by_size, default=0)
+    def lacking_bytes(self) -> int:
+        """What batches of the largest size will ask for yet: two are made in turn. Read without the lock.
+
+        One may be in the making; slots that nobody uses are taken first, and those with the caller come back, or leave
+        the ledger.
+        """
+        # Copies: who asks may hold what another thread waits for under the lock.
+        largest = max(list(self._by_size), default=0)
+        slots = [slot for slot in list(self._by_size.get(largest, ())) if slot.charged_to is not None]
+        in_use = [slot for slot in slots if not slot.handed_over and getrefcount(slot.base) > _ONLY_OURS]
+        return largest * max(0, 2 - min(1, len(in_use)) - (len(slots) - len(in_use)))
 
     @property
     def caller_bytes(self) -> int:
@@ -297,14 +307,21 @@ class Arena:
 
         return make
 
-    def take_over(self, block: Block) -> None:
-        """Moves the slots of a block to this stage's account, as far as there is room: from here on it holds them."""
+    def take_over(self, block: Block, in_part: bool = True) -> None:
+        """Moves the slots of a block to this stage's account, as far as there is room: from here on it holds them.
+
+        `in_part`: also slots that hold more than the block, of which somebody else may still hold the rest.
+        """
         leaves = block.columns
         if leaves is None:
             leaves = [leaf for row in block.rows() if type(row) is not Failed for leaf in arrays_in(row)]
+        viewed: dict[_Slot, int] = {}
         for leaf in leaves:
             slot = self.slots.by_base.get(id(leaf.base))
             if slot is not None and slot.charged_to not in (None, self._share):
+                viewed[slot] = viewed.get(slot, 0) + leaf.nbytes
+        for slot, nbytes in viewed.items():
+            if in_part or nbytes >= slot.nbytes * _NEARLY_ALL:
                 with self.slots.lock:
                     slot.move_to(self._share)
 

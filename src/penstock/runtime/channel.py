@@ -55,9 +55,10 @@ class Admission:
     make it; so is every other one that runs alone, because the first time buffers may have been filled. Later ones
     reserve the largest seen of about so many elements × 1.25, or for each element they will have the largest seen if
     that is more.
-    They are made only if as much as the stages below took is free as well, with room for two of the largest batches, or
-    an eighth of the budget, beyond: working ahead is a luxury, and must not take what a batch needs. A stage with
-    nothing in flight may always make one block, or the run could not go on at all.
+    They are made only if as much as the stages below took is free as well, with room for two of the largest batches
+    (less those that are there already), or an eighth of the budget, beyond: working ahead is a luxury, and must not
+    take what a batch needs. A stage with nothing in flight may always make one block, or the run could not go on at
+    all.
     """
 
     def __init__(self, share: Share, arena: Arena) -> None:
@@ -83,8 +84,9 @@ class Admission:
         if not self._measured or self._share.under_pressure:
             return None
         slots = self._arena.slots
-        others = max(2 * slots.largest_bytes, self._share.budget_bytes // 8)
-        others = max(0, others - slots.unused_bytes)  # which a batch will use before it asks for more
+        others, lacking = max(0, self._share.budget_bytes // 8 - slots.unused_bytes), slots.lacking_bytes
+        if lacking <= self._share.budget_bytes // 2:  # or there will never be room for two
+            others = max(others, lacking)
         self._many = num_in_flight > _FEW
         wanted += _READY_BYTES if self._many else 0
         if not self._share.has_room(wanted + self._taken_below + others, ahead=True):

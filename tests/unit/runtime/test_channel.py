@@ -48,21 +48,44 @@ def test_as_much_is_reserved_as_so_many_elements_will_hold() -> None:
     assert smaller.nbytes == 10  # what two took says nothing of one, but that one takes half
 
 
-def test_unused_slots_are_room_for_the_next_batches() -> None:
-    """What others need to go on may lie there already: it must not be freed to be seen, nor be asked for twice."""
+def admitted_beside(second: str, free_bytes: int) -> bool:
+    """Whether a block of 1,000 bytes is admitted beside a batch in the making, and where a `second` one is."""
     admit, _, ledger = admission(200_000)
     first = admit.try_admit(0)
     assert first is not None
     admit.settle(first, block(1000))
-    slot = admit._arena.empty((40_000,), np.dtype(np.uint8))
-    others = ledger.share("shuffle").acquire(200_000 - ledger.charged_bytes - 60_000)
-    assert admit.try_admit(1) is None  # two batches more would not fit
-    del slot
+    slots = [admit._arena.empty((40_000,), np.dtype(np.uint8)) for _ in range(1 if second == "nowhere" else 2)]
+    if second == "with the caller":
+        admit._arena.slots.hand_over(slots[1])
+    elif second == "dropped":
+        del slots[1]
+    ledger.share("shuffle").charge(200_000 - ledger.charged_bytes - free_bytes)
     charged = ledger.charged_bytes
     more = admit.try_admit(1)
-    assert more is not None
-    assert ledger.charged_bytes == charged + more.nbytes
-    others.release()
+    assert ledger.charged_bytes == charged + (0 if more is None else more.nbytes)
+    return more is not None
+
+
+@pytest.mark.parametrize("second", ["dropped", "with the caller"])
+def test_slots_that_are_there_are_room_for_the_next_batches(second: str) -> None:
+    """What others need to go on may lie there already: it must not be freed to be seen, nor be asked for twice."""
+    assert admitted_beside(second, free_bytes=30_000)
+
+
+def test_room_is_left_for_a_second_batch() -> None:
+    assert not admitted_beside("nowhere", free_bytes=30_000)
+    assert admitted_beside("nowhere", free_bytes=70_000)
+
+
+def test_what_can_never_be_is_not_waited_for() -> None:
+    """Where the budget has room for one batch only, what that one leaves is for who works ahead."""
+    admit, _, _ = admission(50_000)
+    first = admit.try_admit(0)
+    assert first is not None
+    admit.settle(first, block(1000))
+    filled = admit._arena.empty((30_000,), np.dtype(np.uint8))
+    assert admit.try_admit(1) is not None
+    del filled
 
 
 def test_what_was_begun_is_seen_before_it_is_settled() -> None:

@@ -197,8 +197,12 @@ class ParallelCursor(Cursor):
         return None if block is None else ticket
 
     def _hold_input(self, ticket: Ready, block: Block) -> None:
-        """The input may be asked again while the function still looks at this block: it is on our account now."""
-        self._arena.take_over(block)
+        """The input may be asked again while the function still looks at this block: it is on our account now.
+
+        What is part of something larger, such as a batch that a cache has read, stays on its maker's: the floor is for
+        one element and what is made of it.
+        """
+        self._arena.take_over(block, in_part=False)
         ticket.input_bytes = self._admission.held_bytes(block)
         if ticket.input_bytes > ticket.lease.nbytes:  # what was reserved is for both what goes in and what comes out
             ticket.lease.settle(ticket.input_bytes)
