@@ -73,9 +73,27 @@ class Admission:
         self._alone = False
         self._many = False  # are in flight
 
+    def try_admit_some(self, num_in_flight: int, size: int, or_one: bool = True) -> tuple[int, Lease | None]:
+        """A lease for the next block, and how many elements it should have: `size`, or one where more may not fit.
+
+        `or_one`: rather one than none.
+        """
+        lease = self.try_admit(num_in_flight, size)
+        if lease is None and size > 1 and or_one:
+            size, lease = 1, self.try_admit(num_in_flight)
+        # Where nothing could be reserved one is sure to fit, and more are not.
+        if lease is not None and not lease.nbytes and (self._wanted(size) or not self._measured):
+            size = 1
+        return size, lease
+
+    def _wanted(self, size: int) -> int:
+        wanted = int(max(*self._largest[: size.bit_length()], self._largest_each * size) * _GROWTH)
+        # Of several each may be as large as the floor is meant for, however small those before them were.
+        return max(wanted, self._share.planned_bytes * size) if size > 1 else wanted
+
     def try_admit(self, num_in_flight: int, size: int = 1) -> Lease | None:
         """A lease for the next block, of `size` elements or so, or None if it must wait."""
-        wanted = int(max(*self._largest[: size.bit_length()], self._largest_each * size) * _GROWTH)
+        wanted = self._wanted(size)
         if not num_in_flight:
             self._free_before = self._share.free_bytes
             self._alone = True

@@ -93,17 +93,16 @@ class AheadCursor(Cursor):
         changed = self._threads.changed
         while True:
             with changed:
-                lease = self._admit()
+                demand, lease = self._admit()
                 while lease is None and not self._threads.stopped:
                     changed.wait()
-                    lease = self._admit()
+                    demand, lease = self._admit()
                 if self._threads.stopped or lease is None:
                     if lease is not None:
                         lease.release()
                     return
                 item = self._making = Ready(None, 0, lease)
                 self._begin(item)
-                demand = min(self._demand, self._capacity)
             if not item.done:
                 self._make(item, demand)
             with changed:
@@ -122,14 +121,16 @@ class AheadCursor(Cursor):
                 if self._ended:
                     return
 
-    def _admit(self) -> Lease | None:
+    def _admit(self) -> tuple[int, Lease | None]:
+        """How many elements to make now, and their lease."""
         if self._inline:
-            return None
+            return 0, None
         if self._num_ready() >= self._capacity:
             self._was_full = True
-            return None
+            return 0, None
         # What nobody waits for yet is a luxury even if nothing is there.
-        return self._admission.try_admit(len(self._ready) + (self._given is not None) + (not self._wanted))
+        num_in_flight = len(self._ready) + (self._given is not None) + (not self._wanted)
+        return self._admission.try_admit_some(num_in_flight, min(self._demand, self._capacity))
 
     def _begin(self, item: Ready) -> None:
         try:

@@ -150,12 +150,8 @@ class ParallelCursor(Cursor):
         with changed:
             size, lease = self._pieces.size(self._demand), None
             if not self._ended and not self._threads.stopped:
-                lease = self._admission.try_admit(len(self._tickets), size)
-                if lease is None and 1 < size <= self._pieces.num_together:
-                    size = 1
-                    lease = self._admission.try_admit(len(self._tickets), size)
-                if lease is not None and not lease.nbytes:  # one is sure to fit, and more are not
-                    size = 1
+                or_one = size <= self._pieces.num_together
+                size, lease = self._admission.try_admit_some(len(self._tickets), size, or_one)
             if lease is None:
                 if not self._ended and not self._threads.stopped:
                     self._given_back.wait(_LOOK_AGAIN_S)
