@@ -154,6 +154,7 @@ class Threads:
         self._conditions: list[threading.Condition] = []
         self.changed = self.condition()
         self.stopped = False
+        self._failure: BaseException | None = None
         self._threads: list[threading.Thread] = []
 
     def condition(self) -> threading.Condition:
@@ -173,9 +174,24 @@ class Threads:
                 self._lock.release()
 
     def start(self, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=target, name=f"penstock-{self._name}-{len(self._threads)}", daemon=True)
+        def work() -> None:
+            try:
+                target()
+            except BaseException as error:  # a bug, or no memory at all: who waits must not wait for ever
+                with self.changed:
+                    self._failure = error
+                    self.changed.notify_all()
+
+        thread = threading.Thread(target=work, name=f"penstock-{self._name}-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
+
+    def wait(self) -> None:
+        """The consumer waits until something changed; raises what ended a thread."""
+        if self._failure is None:
+            self.changed.wait()
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def count(self) -> int:

@@ -1,10 +1,13 @@
 """What crosses a thread boundary: who may begin another block, and blocks taken in parts."""
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock.block import Block
 from penstock.element import LEAF
 from penstock.memory.arena import Arena, Slots
@@ -202,3 +205,19 @@ def test_a_thread_may_stop_the_threads_it_is_one_of() -> None:
 
     threads.start(work)
     assert done.wait(20)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "build", [lambda d: d.map(lambda x: x, num_parallel_calls=2), lambda d: d.prefetch(2)], ids=["map", "prefetch"]
+)
+def test_what_ends_a_thread_reaches_who_waits_for_it(
+    build: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError("not a byte")
+
+    monkeypatch.setattr(Admission, "try_admit", no_memory)
+    dataset = ps.Dataset.from_generator(lambda: iter(range(5))).apply(build)
+    with dataset.run() as run, pytest.raises(MemoryError, match="not a byte"):
+        next(run)

@@ -181,7 +181,7 @@ class AheadCursor(Cursor):
                 self._wanted = True
                 changed.notify_all()
             while not self._ready and not self._ended:
-                changed.wait()
+                self._threads.wait()
             self._wanted = False
             self._meter.waiting_ns += perf_counter_ns() - start
             if not self._ready:

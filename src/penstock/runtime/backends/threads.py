@@ -287,7 +287,7 @@ class ParallelCursor(Cursor):
                 self._starving = True
                 self._call_up()
             while not self._is_ready() and not (self._ended and not self._tickets):
-                changed.wait()
+                self._threads.wait()
             self._starving = False
             self._meter.waiting_ns += perf_counter_ns() - start
             return self._take(n)
