@@ -25,17 +25,20 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def in_processes(program: str, environments: list[dict[str, str]]) -> list[Any]:
-    """What the same program prints, as JSON, in several processes at a time."""
+def in_processes(loaded_python: str, program: str, environments: list[dict[str, str]]) -> list[Any]:
+    """What the same program prints, as JSON, in up to two processes at a time.
+
+    They have nothing in common, not even what hashes begin with: one is a fork, the other is started anew.
+    """
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(program)],
+            [python, "-c", textwrap.dedent(program)],
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for environment in environments
+        for python, environment in zip((loaded_python, sys.executable), environments, strict=False)
     ]
     try:
         said = [child.communicate(timeout=240) for child in children]
@@ -70,10 +73,10 @@ dist.destroy_process_group()
 """
 
 
-def test_two_ranks_of_torch_step_together() -> None:
+def test_two_ranks_of_torch_step_together(loaded_python: str) -> None:
     port = str(free_port())
     common = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-    first, second = in_processes(TORCH, [{**common, "RANK": str(i)} for i in range(2)])
+    first, second = in_processes(loaded_python, TORCH, [{**common, "RANK": str(i)} for i in range(2)])
     assert first["steps"] == second["steps"] == [7, 7]
     assert first["length"] == second["length"] == 7
     for epoch in range(2):
@@ -113,11 +116,11 @@ distributed = strategy.experimental_distribute_dataset(part.batch(16).to_tf().wi
 
 
 @pytest.mark.parametrize("how", [FROM_FUNCTION, WHOLE], ids=["from a function", "from a dataset"])
-def test_two_workers_of_tensorflow_step_together(how: str) -> None:
+def test_two_workers_of_tensorflow_step_together(how: str, loaded_python: str) -> None:
     workers = [f"localhost:{free_port()}" for _ in range(2)]
     configs = [{"cluster": {"worker": workers}, "task": {"type": "worker", "index": i}} for i in range(2)]
     program = MULTI_WORKER.replace("HOW", how)
-    first, second = in_processes(program, [{"TF_CONFIG": json.dumps(config)} for config in configs])
+    first, second = in_processes(loaded_python, program, [{"TF_CONFIG": json.dumps(config)} for config in configs])
     assert first["steps"] == second["steps"] in (7, 8)  # the last batch may have been cut as well
     assert sorted(first["seen"] + second["seen"]) == list(range(101))
 
@@ -142,8 +145,8 @@ print(json.dumps(seen))
 """
 
 
-def test_replicas_of_one_process_share_its_batches() -> None:
-    (seen,) = in_processes(MIRRORED, [{}])
+def test_replicas_of_one_process_share_its_batches(loaded_python: str) -> None:
+    (seen,) = in_processes(loaded_python, MIRRORED, [{}])
     assert [len(own) for own in seen] == [8] * 12
     assert sorted(x for own in seen for x in own) == list(range(96))
 
@@ -160,9 +163,9 @@ print(json.dumps({"seen": seen, "steps": len(part)}))
 """
 
 
-def test_two_processes_of_jax() -> None:
+def test_two_processes_of_jax(loaded_python: str) -> None:
     common = {"COORDINATOR": f"localhost:{free_port()}", "JAX_PLATFORMS": "cpu"}
-    first, second = in_processes(JAX, [{**common, "INDEX": str(i)} for i in range(2)])
+    first, second = in_processes(loaded_python, JAX, [{**common, "INDEX": str(i)} for i in range(2)])
     assert first["steps"] == second["steps"] == 7
     assert sorted(first["seen"] + second["seen"]) == list(range(101))
 

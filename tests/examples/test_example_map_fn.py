@@ -2,15 +2,14 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_example_runs() -> None:
+def test_the_example_runs(loaded_python: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "map_fn.py"), "--elements", "50", "--many", "200"],
+        [loaded_python, str(ROOT / "examples" / "map_fn.py"), "--elements", "50", "--many", "200"],
         capture_output=True,
         text=True,
         timeout=110,

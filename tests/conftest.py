@@ -1,0 +1,41 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .loaded_python import loaded_python
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """All temporary files in one folder, which goes at the end: processes that tests kill cannot remove their own."""
+    if hasattr(config, "workerinput"):
+        return  # one of several processes, which have the folder of the one that started them
+    # What pytest keeps of tests that failed outlives them.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    folder = tempfile.TemporaryDirectory(prefix="penstock-tests-", ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    os.environ["TMPDIR"] = tempfile.tempdir = folder.name
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: no collection need look at them, and many tests ask for one."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="session", name="loaded_python")
+def _loaded_python() -> Iterator[str]:
+    # Not in pytest's own folder: the name of a socket must be short.
+    with tempfile.TemporaryDirectory() as folder, loaded_python(Path(folder)) as executable:
+        yield executable
