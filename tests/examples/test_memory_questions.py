@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +37,17 @@ def test_from_tensor_slices(loaded_python: str) -> None:
             assert result["peak MB"] < 16 + 4, name
 
 
-def test_out_of_memory(loaded_python: str) -> None:
-    found = run_example(loaded_python, "out_of_memory.py", images=2_000, memory="16MB", epochs=2)
-    # 2,000 prepared images are 49 MB as float16 and 98 MB as float32; the process may outgrow a small budget by 10 MB.
+def test_out_of_memory() -> None:
+    # In processes of their own: a few MB more or less of a heap that was there before would tell.
+    found = run_example(sys.executable, "out_of_memory.py", images=2_000, memory="16MB", epochs=2)
+    # 2,000 prepared images are 49 MB as float16 and 98 MB as float32; the process may outgrow a small budget by 15 MB.
     for name in ("penstock", "penstock, no cache"):
         penstock = found.pop(name)
-        assert penstock["peak MB"] < 16 + 10
-        assert penstock["peak MB, reading"] < 16 + 10
+        assert penstock["peak MB"] < 16 + 15
+        assert penstock["peak MB, reading"] < 16 + 15
     for result in found.values():
-        assert result["peak MB"] > 16 + 10
-        assert result["peak MB, reading"] > 16 + 10
+        assert result["peak MB"] > 16 + 15
+        assert result["peak MB, reading"] > 16 + 15
 
 
 def test_training_steps(loaded_python: str) -> None:
