@@ -1,12 +1,16 @@
 """Results of functions that look at memory which only they keep alive, as elements that own their bytes.
 
-A read-only view is taken for a window on an array of the user's, which lives anyway and is not counted. What
-`np.frombuffer` makes of `bytes`, and `np.asarray` of a JAX array (by way of a `memoryview`), is read-only too, but
-whoever holds it holds its bytes: such arrays are copied as they come, so that they are counted like any other.
+A read-only view is taken for a window on an array of the user's, which lives anyway and is not counted. But whoever
+holds the view of an array that nobody else has holds that array; and what `np.frombuffer` makes of `bytes`, `to_numpy`
+of Arrow's memory, `np.asarray` of a JAX array or `np.from_dlpack` of anything keeps memory alive that is no array's.
+Such views are copied as they come, so that they are counted like any other. Left alone are views of windows that the
+function was given, and of mapped files, whose bytes are the page cache's.
 """
 
 from __future__ import annotations
 
+import mmap
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -15,9 +19,18 @@ from .element import Ragged, Sparse, Structure, arrays_in
 
 __all__ = ["owned"]
 
+# What is held besides an array's object: less is not worth a copy, of what may be a number repeated a million times.
+_SMALLEST = 64
+# The name and getrefcount's own argument.
+_NO_VIEW = 2
 
-def owned(element: Any) -> Any:
-    """`element`, with copies of the read-only arrays that look at `bytes` or at a `memoryview`.
+
+def owned(element: Any, given: Any = None) -> Any:
+    """`element`, with copies of the read-only arrays that look at memory which nobody else is known to hold.
+
+    Args:
+        element: What a function returned.
+        given: What it was called with.
 
     >>> owned(np.frombuffer(b"ab", np.uint8)).flags.owndata
     True
@@ -33,21 +46,53 @@ def owned(element: Any) -> Any:
                 break
         else:
             return element
-    if not any(map(_looks_at_bytes, arrays_in(element))):
-        return element
-    if kind is np.ndarray:
-        return element.copy()
-    if isinstance(element, Ragged):
-        return Ragged(owned(element.values), owned(element.row_splits))
-    if isinstance(element, Sparse):
-        return Sparse(owned(element.indices), owned(element.values), owned(element.dense_shape))
-    return Structure.of(element).map(owned, element)
+    arrays = arrays_in(element)
+    for array in arrays:
+        if not array.flags.writeable and array.base is not None and _holds_alone(array, arrays, given):
+            return _copied(element, arrays, given)
+    return element
 
 
-def _looks_at_bytes(array: np.ndarray) -> bool:
-    if array.flags.writeable:  # what a view of a slot is, and never taken for the user's
-        return False
-    base: Any = array.base
-    while type(base) is np.ndarray:
-        base = base.base
-    return type(base) is bytes or type(base) is memoryview
+def _copied(element: Any, arrays: list[np.ndarray], given: Any) -> Any:
+    """The element with copies of such arrays; which they are is found before any is copied."""
+    alone = {id(a) for a in arrays if not a.flags.writeable and a.base is not None and _holds_alone(a, arrays, given)}
+
+    def copied(leaf: Any) -> Any:
+        if isinstance(leaf, Ragged):
+            return Ragged(copied(leaf.values), copied(leaf.row_splits))
+        if isinstance(leaf, Sparse):
+            return Sparse(copied(leaf.indices), copied(leaf.values), copied(leaf.dense_shape))
+        return leaf.copy() if id(leaf) in alone else leaf
+
+    return copied(element) if not _is_nest(element) else Structure.of(element).map(copied, element)
+
+
+def _is_nest(element: Any) -> bool:
+    return not isinstance(element, (np.ndarray, Ragged, Sparse))
+
+
+def _holds_alone(array: np.ndarray, arrays: list[np.ndarray], given: Any) -> bool:
+    """Whether the memory that a read-only view looks at lives by this element alone."""
+    root, memory = _root(array)
+    # A view of what came is a window if that was one. Most are found here, without a look through any nest.
+    kind = type(given)
+    for part in given if kind is tuple else given.values() if kind is dict else (given,):
+        if type(part) is np.ndarray and part.base is root:
+            return part.flags.writeable
+    for known in () if given is None else arrays_in(given):
+        if _root(known)[0] is root:
+            return known.base is None or known.flags.writeable
+    if memory is not None:
+        return not isinstance(memory, mmap.mmap)
+    num_views = 0
+    for other in arrays:
+        num_views += other.base is root
+    return root.nbytes > _SMALLEST and getrefcount(root) - _NO_VIEW <= num_views
+
+
+def _root(array: np.ndarray) -> tuple[np.ndarray, Any]:
+    """The array that all views of a memory have as their base, and what it looks at itself; None if it owns it."""
+    memory: Any = array.base
+    while isinstance(memory, np.ndarray):
+        array, memory = memory, memory.base
+    return array, memory

@@ -1,14 +1,21 @@
-"""What functions make of `bytes` counts as theirs: it is held by nobody else."""
+"""What functions make of memory that is no array's, or that nobody else holds, counts as theirs."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock as ps
 from penstock.owned import owned
 
 SIZE = 10_000
+
+
+def sealed(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
 
 
 def views() -> list[Any]:
@@ -18,6 +25,12 @@ def views() -> list[Any]:
         (window, 1),
         {"a": window},
         np.asarray(memoryview(bytes(SIZE))),
+        pa.array(np.arange(SIZE)).to_numpy(),
+        (pa.array(np.arange(SIZE)).to_numpy()[:50], 1),
+        sealed(np.from_dlpack(np.arange(SIZE))),
+        sealed(np.arange(SIZE)[:50]),
+        tuple(map(sealed, np.array_split(np.arange(SIZE), 2))),
+        np.broadcast_to(np.arange(SIZE), (2, SIZE)),
         ps.Ragged(np.frombuffer(bytes(8), np.uint8), np.array([0, 3, 8])),
         ps.Sparse(np.zeros((8, 1), np.int64), np.frombuffer(bytes(8), np.uint8), np.array([8])),
     ]
@@ -30,7 +43,7 @@ def arrays_of(element: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("number", range(len(views())))
-def test_views_of_bytes_are_copied(number: int) -> None:
+def test_views_of_what_nobody_else_holds_are_copied(number: int) -> None:
     element = views()[number]
     result = owned(element)
     assert type(result) is type(element)
@@ -45,6 +58,42 @@ def test_other_elements_stay_as_they_are() -> None:
     view.flags.writeable = False
     for element in (array, view, (array, view), b"bytes", np.int64(1), {"a": view}):
         assert owned(element) is element
+
+
+def test_windows_on_what_was_given_stay_where_they_are() -> None:
+    column = pa.array(np.arange(SIZE)).to_numpy()
+    row = column[:100]
+    assert owned(part := row[3:], row) is part
+    assert owned(part := row[3:], (np.int64(1), row)) is part
+    assert owned(part := row[3:], {"x": (row,)}) is part
+    assert owned(part := {"x": row[3:]}, {"x": row}) is part
+
+
+def test_windows_on_what_was_made_for_the_function_are_copied() -> None:
+    for given in (np.arange(SIZE), sealed(np.arange(SIZE)), np.arange(SIZE)[:50]):
+        for around in (given, (given, 1), {"x": (given,)}):
+            assert owned(sealed(given[:10]), around).base is None
+
+
+def test_mapped_files_and_repeated_numbers_are_not_copied(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(SIZE))
+    part = np.asarray(np.load(tmp_path / "a.npy", mmap_mode="r")[:50])
+    assert owned(part) is part
+    repeated = np.broadcast_to(np.float32(1), (1000, 1000))
+    assert owned(repeated) is repeated
+
+
+@pytest.mark.parametrize("source", ["arrays", "arrow"])
+def test_windows_on_a_source_are_delivered_uncopied_and_uncharged(source: str) -> None:
+    array = np.arange(50 * SIZE)  # 4 MB
+    column = pa.array(array)
+    dataset = ps.Dataset.from_tensor_slices({"x": array})
+    if source == "arrow":
+        dataset, array = ps.Dataset.from_arrow(pa.table({"x": column})), column.to_numpy()
+    batches = dataset.batch(SIZE).map(lambda row: (row["x"][1:], row), stateful=True).cache()
+    with batches.run(memory=100 * SIZE) as run:
+        assert all(np.shares_memory(x, array) and np.shares_memory(row["x"], array) for x, row in run)
+    assert run.ledger.peak_bytes < 100 * SIZE < array.nbytes
 
 
 FUNCTIONS = {

@@ -173,6 +173,15 @@ def _look_at_files(paths: tuple[str, ...]) -> tuple[Any, list[Piece] | None]:
     """The schema of the first file, and all record batches if they are there at once, mapped."""
     import pyarrow as pa
 
+    # One of our own: what others take from Arrow at the same time says nothing about these files.
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    # In a function of its own, which drops what it has read before the pool is gone.
+    return _mapped_files(paths, pool)
+
+
+def _mapped_files(paths: tuple[str, ...], pool: Any) -> tuple[Any, list[Piece] | None]:
+    import pyarrow as pa
+
     if not paths:
         raise FormatError("table_or_path: expected one file or more, got none: there are no columns without a file")
     schema = open_ipc(paths[0])[1].schema
@@ -181,14 +190,14 @@ def _look_at_files(paths: tuple[str, ...]) -> tuple[Any, list[Piece] | None]:
         if not is_local(path):
             return schema, None
         try:
-            reader = open_ipc(path, mapped=True)[1]
+            reader = open_ipc(path, mapped=True, pool=pool)[1]
             if not reader.schema.equals(schema):
                 return schema, None
-            before, num_rows = pa.total_allocated_bytes(), 0
+            num_rows = 0
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 batch.validate()
-                if pa.total_allocated_bytes() > before:  # it had to be inflated
+                if pool.bytes_allocated():  # it had to be inflated
                     return schema, None
                 pieces.append(Piece(path, num_rows, batch))
                 num_rows += batch.num_rows

@@ -18,8 +18,8 @@ from .paths import local_path, open_arrow, readable
 __all__ = ["StreamedBatches", "open_ipc"]
 
 
-def open_ipc(path: str, mapped: bool = False) -> tuple[Any, Any]:
-    """An IPC file, and its reader."""
+def open_ipc(path: str, mapped: bool = False, pool: Any = None) -> tuple[Any, Any]:
+    """An IPC file, and its reader, which takes memory from `pool`; from Arrow's own if there is none."""
     import pyarrow as pa
 
     with readable(path):
@@ -27,7 +27,7 @@ def open_ipc(path: str, mapped: bool = False) -> tuple[Any, Any]:
             raise FormatError(f"{path}: expected an Arrow IPC file, got an empty one")
         source = pa.memory_map(local_path(path)) if mapped else open_arrow(path)
     try:
-        return source, pa.ipc.open_file(source)
+        return source, pa.ipc.open_file(source, memory_pool=pool)
     except (pa.ArrowException, OSError) as error:
         size = source.size()
         source.close()

@@ -21,6 +21,7 @@ from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Room
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import Decoded, TableColumns
+from .parquet_pages import page_sizes
 from .paths import expand_paths, is_local, open_arrow, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error
 
@@ -31,8 +32,8 @@ _PAGE_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 13
 # What a column takes beside its pages: the buffer, and some room for levels and indices.
 _COLUMN_BYTES = 1 << 15
-#: Those that are reading a row group now.
-_READING: set[int] = set()
+# Beside each string of a dictionary Arrow holds a pointer and a length.
+_STRING_BYTES = 16
 # Decoding more at a time is no quicker.
 _MOST_ROWS = 1 << 14
 # What is decoded at a time where the budget has room for no more: some rows, but not much.
@@ -54,8 +55,8 @@ class FromParquet(StreamsFiles, Op):
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: for each column the page that is open, of 1 MB or the size of the column in a row group if that is less, as
-        much for a dictionary, and as much for compressed data; and the rows decoded at a time: 16,384, or as many as
-        the budget has room for.
+        much for a dictionary, and as much for compressed data or the next page; and the rows decoded at a time: 16,384,
+        or as many as the budget has room for. Larger pages are counted before they are read: their headers tell.
     State: the number of the file, of the row group, and of the row in it, up to which the row group is decoded again.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq, penstock as ps
@@ -169,9 +170,10 @@ class _OpenParquet:
                     f"{self.path}: expected column {name} of type {kind}, as in the first file, got {got}"
                 )
 
-    def group(self, number: int, table: TableColumns) -> _Group:
+    def group(self, number: int, table: TableColumns, by_pages: bool = False) -> _Group:
+        """What a row group takes, with pages as writers make them, or `by_pages` as they are in this file."""
         metadata = self.metadata.row_group(number)
-        pages, varying = 0, 0
+        pages, varying, levels = 0, 0, 0
         wanted = {leaf.path[0]: leaf for leaf in table.leaves}
         sizes = {leaf.name: leaf.row_bytes for leaf in table.leaves}
         for i in range(metadata.num_columns):
@@ -179,20 +181,32 @@ class _OpenParquet:
             if column.path_in_schema.split(".")[0] not in wanted and column.path_in_schema not in wanted:
                 continue
             nbytes = max(0, column.total_uncompressed_size)
-            page = min(nbytes, _PAGE_BYTES)
-            pages += page + _COLUMN_BYTES
-            if column.has_dictionary_page:
-                # That of strings has a pointer and a length for each.
-                pages += 3 * page if column.physical_type == "BYTE_ARRAY" else min(page, nbytes - page)
-            if column.compression != "UNCOMPRESSED":  # a page as it stands in the file
-                pages += min(max(0, column.total_compressed_size), _PAGE_BYTES)
+            usual = _usual_pages_bytes(column)
+            # Pages of a small column are no larger than the column: the footer says enough.
+            pages += max(usual, self._pages_bytes(column)) if by_pages and nbytes > _PAGE_BYTES else usual
             if sizes.get(column.path_in_schema) is None:
                 varying += nbytes
+            of_column = self.file.schema.column(i)
+            levels += ((of_column.max_definition_level > 0) + (of_column.max_repetition_level > 0)) * column.num_values
         num_rows = max(0, metadata.num_rows)
         # Values of their own lengths lie in Arrow's buffers and again as objects.
         strings = sum(leaf.row_bytes is None for leaf in table.leaves) * (leaf_bytes(b"") + 24)
-        row_bytes = table.row_bytes + strings + 2 * -(-varying // max(1, num_rows))
+        # Of two bytes each, in memory that grows to twice as much.
+        levels_bytes = 4 * max(0, levels)
+        row_bytes = table.row_bytes + strings + -(-(2 * varying + levels_bytes) // max(1, num_rows))
         return _Group(num_rows, pages, max(1, row_bytes))
+
+    def _pages_bytes(self, column: Any) -> int:
+        """What the pages of a column take at a time, as their headers say."""
+        start = column.data_page_offset
+        if column.has_dictionary_page:
+            start = min(start, column.dictionary_page_offset)
+        pages = page_sizes(self._source.read_at, start, start + column.total_compressed_size)
+        # A page as it lies in the file and as it is unpacked, in memory that the next one uses again; where there is
+        # nothing to unpack, a page and the next one. And the dictionary, a page like others, as it is looked up. Arrow
+        # also asks for as much as a page for the strings that it copies from it, but touches what it needs.
+        nbytes = _COLUMN_BYTES + pages.unpacked_bytes + pages.stored_bytes + pages.dictionary_bytes
+        return nbytes + _STRING_BYTES * pages.dictionary_values if column.physical_type == "BYTE_ARRAY" else nbytes
 
     def layout(self, table: TableColumns) -> _Layout:
         self.check(table)
@@ -209,6 +223,19 @@ class _OpenParquet:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _usual_pages_bytes(column: Any) -> int:
+    """What the pages of a column take at a time if they are as large as writers make them."""
+    nbytes: int = max(0, column.total_uncompressed_size)
+    page = min(nbytes, _PAGE_BYTES)
+    # Beside it, the page as it stands in the file; or the next one, if there is nothing to unpack.
+    stored: int = max(0, column.total_compressed_size if column.compression != "UNCOMPRESSED" else nbytes - page)
+    pages = page + min(stored, _PAGE_BYTES) + _COLUMN_BYTES
+    if column.has_dictionary_page:
+        # That of strings has a pointer and a length for each.
+        pages += 3 * page if column.physical_type == "BYTE_ARRAY" else min(page, nbytes - page)
+    return pages
 
 
 def _brief(error: BaseException) -> str:
@@ -231,7 +258,6 @@ class _Rows:
         self._batches: Iterator[Any] | None = None
         self._decoded: Decoded | None = None
         self._offset = 0  # of the next row in what is decoded
-        self._allocated_before = 0
         self._to_drop = self._row  # rows of the group before the position
         try:
             self._open.check(table)
@@ -288,7 +314,6 @@ class _Rows:
                 self._end_group()
                 return None
             self._decoded_lease.settle(max(self._decoded_lease.nbytes, self._excess(batch)), single=True)
-            self._count_pages(batch)
             decoded = self._table.decode(batch)
         except (pa.ArrowException, OSError) as error:
             at = f"row group {self._group}, after row {self._before + self._row:,}"
@@ -300,16 +325,6 @@ class _Rows:
             self._decoded, self._offset = decoded, dropped
         return None
 
-    def _count_pages(self, batch: Any) -> None:
-        """Counts pages that turn out to be larger than writers make them: no footer tells how large they are."""
-        import pyarrow as pa
-
-        # Arrow has one account for the whole process: with several readers nobody knows whose the bytes are.
-        if len(_READING) == 1:
-            held = pa.total_allocated_bytes() - self._allocated_before - int(batch.nbytes)
-            if held > self._pages.nbytes:
-                self._pages.settle(held, single=True)
-
     def _excess(self, batch: Any) -> int:
         """What a batch takes beyond what was reserved for it as a luxury."""
         num_rows: int = batch.num_rows
@@ -319,18 +334,14 @@ class _Rows:
         return max(0, nbytes + objects - held)
 
     def _begin_group(self) -> None:
-        import pyarrow as pa
-
-        group, share = self._open.group(self._group, self._table), self._context.share
-        self._pages.settle(group.pages_bytes)
+        group, share = self._open.group(self._group, self._table, by_pages=True), self._context.share
+        self._pages.settle(group.pages_bytes, single=True)
         self._decoded_lease.settle(group.few_rows * group.row_bytes)
         rows = group.few_rows
         wanted = 0 if share.frugal else min(_MOST_ROWS, group.num_rows, share.spare_bytes // group.row_bytes)
         if wanted > rows:
             self._luxury = share.try_acquire((wanted - rows) * group.row_bytes, ahead=True)
             rows = rows if self._luxury is None else wanted
-        _READING.add(id(self))
-        self._allocated_before = pa.total_allocated_bytes()
         # In one thread: the allocator keeps a heap for each of Arrow's, which took 30 MB more and no less time.
         names = self._table.names
         self._batches = self._open.file.iter_batches(rows, row_groups=[self._group], columns=names, use_threads=False)
@@ -349,7 +360,6 @@ class _Rows:
         self._offset = 0
 
     def _release(self) -> None:
-        _READING.discard(id(self))
         self._pages.release()
         self._decoded_lease.release()
         if self._luxury is not None:

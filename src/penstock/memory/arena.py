@@ -26,6 +26,7 @@ import numpy as np
 from ..block import Block
 from ..element import Failed, Structure, arrays_in, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
+from .left import LeftToCaller
 
 __all__ = ["Arena", "Slots", "slot_bytes"]
 
@@ -88,6 +89,7 @@ class Slots:
         self.by_base: dict[int, _Slot] = {}
         # Those off the ledger: the caller's, until they are found to be dropped.
         self._lent: list[_Slot] = []
+        self._left = LeftToCaller()
         # A leaf: nobody waits for memory under it, or a thread that would release some could not get it. Reentrant: a
         # garbage collection in here may drop a run, which lets its slots go.
         self.lock = threading.RLock()
@@ -191,6 +193,7 @@ class Slots:
         """Leaves a slot to the caller for good: one who keeps many batches will not give them back soon."""
         for i, slot in enumerate(slots):
             if slot.handed_over:
+                self._left.add(slot.base)
                 self._forget(slot)
                 del slots[i]
                 return
@@ -216,10 +219,11 @@ class Slots:
 
     @property
     def caller_bytes(self) -> int:
-        """Bytes of slots that the caller holds."""
+        """Bytes of slots that the caller holds, also of those that were left to the caller for good."""
         with self.lock:
             slots = [slot for slots in self._by_size.values() for slot in slots]
-            return sum(s.nbytes for s in slots if s.handed_over and getrefcount(s.base) > _ONLY_OURS)
+            held = sum(s.nbytes for s in slots if s.handed_over and getrefcount(s.base) > _ONLY_OURS)
+            return held + self._left.nbytes
 
     @property
     def unused_bytes(self) -> int:
@@ -268,6 +272,8 @@ class Slots:
             self._closed = True
             for slots in self._by_size.values():
                 for slot in slots:
+                    if slot.handed_over:
+                        self._left.add(slot.base)
                     self._forget(slot)
             self._by_size.clear()
 

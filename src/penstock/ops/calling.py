@@ -39,14 +39,14 @@ def call(function: Callable[..., Any], element: Any) -> Any:
     return function(*element) if type(element) is tuple else function(element)
 
 
-def as_result(value: Any) -> Any:
-    """What a function returned, as an element. A list is a tuple of components."""
+def as_result(value: Any, given: Any = None) -> Any:
+    """What a function returned for what it was given, as an element. A list is a tuple of components."""
     kind = type(value)
     if kind is np.ndarray and value.ndim and value.dtype.kind not in "OSU":
-        return value if value.base is None else owned(value)
+        return value if value.base is None else owned(value, given)
     if isinstance(value, list):
         value = tuple(value)
-    element = owned(normalize(value))
+    element = owned(normalize(value), given)
     if element is None or (isinstance(element, (tuple, dict)) and not element):
         got = "None; does the function return something?" if element is None else f"an empty {type(element).__name__}"
         raise BadType(f"expected at least one component, got {got}")
@@ -135,7 +135,7 @@ class Calls:
                     result = row if type(row) is Failed else self._raw(row, keys[i])
                 is_number = isinstance(result, np.number)
                 if not is_number:
-                    result = result if type(result) is Failed else as_result(result)
+                    result = result if type(result) is Failed else as_result(result, row)
             except Exception as error:
                 result, failed, is_number = self._failed(error, place + i), True, False
             results.append(result)
@@ -157,7 +157,7 @@ class Calls:
             return row
         try:
             result = self._raw(row, key)
-            return result if isinstance(result, np.number) else as_result(result)
+            return result if isinstance(result, np.number) else as_result(result, row)
         except Exception as error:
             return self._failed(error, place)
 
@@ -187,7 +187,7 @@ class Calls:
                 if type(result) is kind:
                     append(result)
                     continue
-                result = as_result(result)
+                result = as_result(result, row)
             except Exception as error:
                 result = self._failed(error, place + i)
             if type(result) is kind:
@@ -229,7 +229,7 @@ class Calls:
                     result = self._raw(row, keys[i])
                 if put(i, result):
                     continue
-                result = as_result(result)
+                result = as_result(result, row)
                 if put(i, result):
                     continue
             except Exception as error:

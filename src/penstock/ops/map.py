@@ -141,7 +141,7 @@ class Composed:
         except Exception as error:
             error.add_note(f"in map({show(self.first)}) at {self.origin}")
             raise
-        return call(self.then, between if isinstance(between, np.number) else as_result(between))
+        return call(self.then, between if isinstance(between, np.number) else as_result(between, parts))
 
     def __str__(self) -> str:
         return f"{show(self.first)} then {show(self.then)}"
@@ -180,8 +180,9 @@ class _VectorizedCall:
         return result
 
     def _columns(self, block: Block) -> Block:
-        result = call(self._function, block.as_element())
-        element = owned(normalize(tuple(result) if isinstance(result, list) else result))
+        given = block.as_element()
+        result = call(self._function, given)
+        element = owned(normalize(tuple(result) if isinstance(result, list) else result), given)
         structure = Structure.of(element)
         columns = structure.flatten(element)
         for column in columns:

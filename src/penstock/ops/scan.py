@@ -136,7 +136,8 @@ class _ScanCursor(UnaryCursor):
         pair = self._function(self._value, row)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise BadType(f"scan_func: expected a pair of state and result, got {type(pair).__name__} {pair!r:.60}")
-        value, result = owned(normalize(pair[0])), owned(normalize(pair[1]))
+        given = self._value, row
+        value, result = owned(normalize(pair[0]), given), owned(normalize(pair[1]), given)
         if type(result) in (tuple, dict) and not Structure.of(result).num_leaves:
             raise BadType("scan_func: expected a result with at least one component, got none")
         if type(value) is not type(self._value) or not isinstance(value, np.generic):

@@ -1,7 +1,11 @@
 """What the tests of files have in common."""
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -13,6 +17,29 @@ ALL = 10_000
 def failed_by_file(run: Any) -> dict[str, int]:
     """How many elements of which file could not be read, over all stages."""
     return {file: n for stage in run.stats()["stages"] for file, n in stage["failed_by_file"].items()}
+
+
+@contextlib.contextmanager
+def busy_arrow() -> Iterator[None]:
+    """While another thread takes 64 MB from Arrow and gives them back, over and over."""
+    ended, begun = threading.Event(), threading.Event()
+
+    def use() -> None:
+        # The waits let the other threads run, with these bytes held and without.
+        while not ended.wait(1e-4):
+            held = pa.allocate_buffer(64 << 20)
+            begun.set()
+            ended.wait(1e-4)
+            del held
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    begun.wait(60)
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(60)
 
 
 def at_the_minimum(dataset: Any) -> list[Any]:

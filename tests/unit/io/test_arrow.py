@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.testing import check_op, check_source
-from tests.unit.io.files import at_the_minimum, failed_by_file
+from tests.unit.io.files import at_the_minimum, busy_arrow, failed_by_file
 from tests.unit.io.test_parquet import TABLE, N, plain
 
 SPLIT = pa.concat_tables([TABLE.slice(0, 7), TABLE.slice(7, 2), TABLE.slice(9)])
@@ -80,6 +80,14 @@ def test_files(tmp_path: Path, compression: str) -> None:
     check_op(dataset)
     check_op(ps.Dataset.from_arrow(tmp_path / "a.arrow", columns=["x"]).shuffle(5, seed=1).batch(4))
     assert len(at_the_minimum(dataset)) == 2 * N
+
+
+def test_a_mapped_file_is_one_whoever_else_uses_arrow(tmp_path: Path) -> None:
+    table = pa.table({"x": np.arange(20_000)})
+    feather.write_feather(table, str(tmp_path / "t.arrow"), "uncompressed", chunksize=10)
+    with busy_arrow():
+        for _ in range(5):
+            assert ps.Dataset.from_arrow(tmp_path / "t.arrow").cardinality() == 20_000
 
 
 def test_bad_files_are_errors_in_their_place(tmp_path: Path) -> None:

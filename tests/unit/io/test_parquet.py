@@ -1,7 +1,6 @@
 """Parquet files against pyarrow and Polars; positions, budgets, nulls, bad files."""
 
 import datetime
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.testing import check_op, check_source
-from tests.unit.io.files import at_the_minimum, failed_by_file
+from tests.unit.io.files import ALL, at_the_minimum, busy_arrow, failed_by_file
 
 N = 30
 TABLE = pa.table(
@@ -182,6 +181,43 @@ def test_what_arrow_holds_was_reserved(tmp_path: Path, compression: str, diction
         assert most <= run.ledger.peak_bytes
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_others_who_use_arrow_change_nothing(tmp_path: Path, compression: str) -> None:
+    table = pa.table({"x": np.arange(5_000), "s": [f"text {i}" for i in range(5_000)]})
+    pq.write_table(table, tmp_path / "t.parquet", 2_500, compression=compression)
+    dataset = ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(100)
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+
+    def read() -> tuple[list[Any], int]:
+        run = dataset.run(memory=minimum)
+        return [plain(batch["x"]) + plain(batch["s"]) for batch in run], run.ledger.peak_bytes
+
+    alone = read()
+    with busy_arrow():
+        assert read() == alone
+
+
+@pytest.mark.parametrize("values", ["numbers", "few numbers", "strings", "lists"])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_large_pages_are_reserved_before_they_are_read(tmp_path: Path, values: str, compression: str) -> None:
+    count = 400_000
+    numbers = np.random.default_rng(0).integers(0, 1000 if values == "few numbers" else 1 << 60, count)
+    column: Any = numbers if "numbers" in values else [f"{n:x}" for n in numbers]
+    if values == "lists":
+        column = pa.ListArray.from_arrays(np.arange(0, count + 1, 4, dtype=np.int32), numbers)
+    options: Any = {"compression": compression, "data_page_size": 2 << 20, "dictionary_pagesize_limit": 16 << 20}
+    pq.write_table(pa.table({"c": column}), tmp_path / "t.parquet", count, max_rows_per_page=count, **options)
+    pool = pa.default_memory_pool()
+    before, most = pool.bytes_allocated(), 0
+    with ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(2_048).run(memory="64MB") as run:
+        next(run)
+        reserved = run.ledger.charged_bytes
+        for _ in run:
+            most = max(most, pool.bytes_allocated() - before)
+        assert most <= reserved + (1 << 20)
+        assert most <= run.ledger.peak_bytes
+
+
 def test_pages_of_another_size_are_counted_when_they_are_met(tmp_path: Path) -> None:
     numbers = np.random.default_rng(0).random(1_000_000)
     options: Any = {
@@ -192,7 +228,6 @@ def test_pages_of_another_size_are_counted_when_they_are_met(tmp_path: Path) -> 
     }
     pq.write_table(pa.table({"x": numbers}), tmp_path / "t.parquet", 1_000_000, **options)
     dataset = ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(256)
-    gc.collect()  # Arrow's memory is measured for the whole process: nothing of other tests may come free meanwhile
     with dataset.run(memory="32MB") as run:
         assert sum(len(batch["x"]) for batch in run) == 1_000_000
         assert run.ledger.peak_bytes > 8_000_000

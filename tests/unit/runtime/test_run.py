@@ -374,6 +374,36 @@ def test_what_the_caller_holds_is_told() -> None:
         assert run.stats()["caller_bytes"] == 0
 
 
+@pytest.mark.parametrize("ends", ["at its end", "closed", "by an error"])
+def test_what_the_caller_holds_is_told_when_the_run_is_over(ends: str) -> None:
+    def checked(row: np.ndarray) -> np.ndarray:
+        if ends == "by an error" and row[0] == 99:
+            raise KeyboardInterrupt
+        return row * 1
+
+    rows = np.repeat(np.arange(100.0)[:, None], 1000, axis=1)
+    run = D.from_tensor_slices(rows).map(checked).batch(2).run()
+    kept = []
+    try:
+        for batch in run:
+            kept.append(batch)
+            if ends == "closed" and len(kept) == 40:
+                run.close()
+                break
+    except KeyboardInterrupt:
+        run.close()
+    del batch
+    told = [run.memory()["held_by_caller_bytes"], run.stats()["caller_bytes"]]
+    each = kept[0].nbytes
+    assert all(len(kept) * each <= nbytes <= len(kept) * each * 9 / 8 for nbytes in told)
+    view = kept[3][:, :1]
+    kept.clear()
+    assert each <= run.memory()["held_by_caller_bytes"] <= each * 9 / 8  # a view holds its batch
+    del view
+    assert run.memory()["held_by_caller_bytes"] == 0
+    assert run.memory()["held_bytes"] == 0
+
+
 @dataclasses.dataclass
 class Example:
     x: Any
