@@ -32,6 +32,12 @@ def test_fit(backend: str) -> None:
     assert found["steps"] == [9, 9, 9]
     assert found["val_loss"] == 3
     assert found["weights_differ_by"] < 1e-4
+    weights = kinds.pop("class weights")
+    assert weights.pop("y") == "y: expected it to be part of each batch of to_keras(), got an argument of fit"
+    assert weights.pop("classes") == "class_weight: expected a dict of weights by class number, got [1, 2]"
+    assert weights.pop("matter")
+    assert len(weights) == (3 if backend == "tensorflow" else 2)
+    assert max(weights.values()) < 1e-5
     assert kinds == {
         "weights are used": True,
         "dicts": True,
@@ -44,6 +50,7 @@ def test_fit(backend: str) -> None:
         "one batch of unknown length": True,
         "resumed": True,
         "stopped early": 0,
+        "runs": [None, [0, 16_000_000, True], [1, 16_000_000, True]],
     }
 
 
@@ -55,4 +62,5 @@ def test_fit_of_a_dataset_of_tensorflows() -> None:
         "class_weight": True,
         "steps_per_execution": [3, 3],
         "strategy": [9, 9],
+        "run under a strategy": True,
     }
