@@ -2,9 +2,10 @@
 
     python examples/memory_in_fit.py [--images 1024] [--epochs 12] [--batch-size 32]
 
-What the process occupies is noted at the end of each epoch, and what the pipeline itself held at most. "made anew" builds its tf.data pipeline in the loop over
-epochs, as programs do that change it from one to the next; "a leak" is penstock with a function that keeps what it
-made. Augmentation draws other numbers in each framework: compared are the labels that came with the images.
+What the process occupies is noted at the end of each epoch, and what the pipeline itself held at most. "made anew"
+builds its tf.data pipeline in the loop over epochs, as programs do that change it from one to the next; "a leak" is
+penstock with a function that keeps what it made. Augmentation draws other numbers in each framework: compared are the
+labels that came with the images.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ def _code_of_steps() -> Any:
         or "num_batches" not in code.co_names
     ):
         warnings.warn(
-            f"to_keras: Keras {keras.__version__} does not show class_weight to data adapters: fit(class_weight=…) has no "
-            "effect; give weights as the third part of each batch",
+            f"to_keras: Keras {keras.__version__} does not show class_weight to data adapters: fit(class_weight=…) has "
+            "no effect; give weights as the third part of each batch",
             RuntimeWarning,
             stacklevel=2,
         )
