@@ -71,8 +71,8 @@ class FeedIterator:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if not sys.is_finalizing():  # as for the run itself, which the feed remembers
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # as for the run itself, which the feed remembers
             self.close()
 
 
