@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dataset import Dataset
+from ..errors import StateError
 from ..runtime.run import Run
 from .feed import plain_nests
 from .keras_epochs import Epochs, Reading
@@ -43,7 +44,15 @@ def to_keras(dataset: Dataset, *, memory: int | float | str | None = None, optim
 
 @functools.cache
 def _adapter_class() -> Any:
-    from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+    import keras
+
+    try:
+        from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+    except ImportError:  # where it is Keras does not promise
+        raise ImportError(
+            f"to_keras: expected Keras 3.12 or later with data adapters, and Keras {keras.__version__} has none; under "
+            "TensorFlow give fit to_tf() instead"
+        ) from None
 
     class KerasFeed(DataAdapter):  # type: ignore[misc]  # Keras comes without types here
         """A dataset as Keras's data adapter."""
@@ -196,8 +205,17 @@ class _ShortEpoch:
 
     def begin_epoch(self, steps: Any) -> None:
         """Sets what Keras's iterator over steps is about to count to."""
-        if not all(hasattr(steps, name) for name in _OF_STEPS):
-            return  # another Keras: the epoch then ends with the data, and with a warning
+        missing = [name for name in _OF_STEPS if not hasattr(steps, name)]
+        if missing and (self._num_steps or self._num_delivered):
+            import keras
+
+            raise StateError(
+                f"expected to tell Keras {keras.__version__} that {self._num_steps} steps of this epoch are done, and "
+                f"what counts them has no {missing[0]}: it would train on for as many steps as in a whole epoch; use "
+                "another Keras, or checkpoints at the ends of epochs"
+            )
+        if missing:
+            return
         is_same_fit = self._counted_by is not None and self._counted_by() is steps
         if self._counted_by is None:
             self._counted_by = weakref.ref(steps)
