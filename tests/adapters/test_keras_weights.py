@@ -12,6 +12,8 @@ from penstock.adapters import keras_weights
 from penstock.adapters.keras_weights import ClassWeights, FitArguments
 from penstock.errors import BadArgument, BadType
 
+from .feeds import Pair
+
 CLASS_WEIGHT = {0: 0.5, 7: 2.0, 2: 3}
 pytestmark = pytest.mark.timeout(400)  # Keras takes long to load on a busy machine
 
@@ -52,6 +54,7 @@ def test_what_is_no_class_weight_is_refused(class_weight: Any) -> None:
 def test_batches_that_class_weights_do_not_go_with_are_refused() -> None:
     weights, x, y = ClassWeights(CLASS_WEIGHT, np.float32), np.ones(2), np.array([0, 2])
     assert weights(x, y, None)[2].tolist() == [0.5, 3]
+    assert weights(Pair(x, y))[2].tolist() == [0.5, 3]
     with pytest.raises(BadArgument, match="got sample weights too; multiply these"):
         weights(x, y, y)
     with pytest.raises(BadType, match="got 1 parts with targets NoneType"):

@@ -97,9 +97,7 @@ class Epochs(Feed):
     ) -> None:
         def prepare(element: Any) -> Any:
             batch = plain_nests(element)
-            if weights is not None:
-                batch = weights(*batch) if isinstance(batch, tuple) else weights(batch)
-            return convert(batch)
+            return convert(batch if weights is None else weights(batch))
 
         super().__init__(dataset, prepare, memory, optimize)
         self.end_of_data = end_of_data

@@ -34,7 +34,9 @@ class ClassWeights:
         self._weights = np.array([weight for _, weight in classes], dtype)
 
     def __call__(self, *parts: Any) -> Any:
-        """The batch of these parts, with weights."""
+        """A batch with weights; `map` calls with its parts where it is a plain tuple."""
+        if len(parts) == 1 and isinstance(parts[0], tuple):
+            parts = parts[0]
         if len(parts) == 3 and parts[2] is not None:
             raise BadArgument(
                 "class_weight: expected batches of features and targets, got sample weights too; multiply these by the "
