@@ -80,6 +80,7 @@ def compare(contenders: dict[str, Contender], parser: argparse.ArgumentParser, k
 
 
 def in_a_process_of_its_own(name: str) -> dict[str, Any]:
+    print(f"{name} …", file=sys.stderr, flush=True)  # some take minutes
     command = [sys.executable, *sys.argv, "--only", name]
     done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -17,6 +17,7 @@ from .options import AUTOTUNE, Options
 from .plan.footprint import Measured
 from .plan.node import Node, caller_origin, located
 from .plan.op import argument
+from .plan.seeds import drawn_seeds, reseeded
 from .runtime.epochs import Epochs
 from .runtime.run import Run
 from .runtime.sample import sizes_in_sample
@@ -326,9 +327,22 @@ class Dataset:
         if epoch is None:
             epoch = self._epochs.next
         settings = settings_of(options, self._measured)
-        run = Run(self.node, settings, epoch, Dataset, self._epochs.begin)
+        run = Run(self.seeded_node, settings, epoch, Dataset, self._loaded)
         self._epochs.begin(epoch)
         return run
+
+    def _loaded(self, epoch: int, seeds: list[int]) -> None:
+        """Goes on from a saved position: with its epoch, and with what was drawn where nobody chose a seed."""
+        self._epochs.begin(epoch)
+        self._epochs.load(dict(zip(drawn_seeds(self.node), seeds, strict=True)))
+
+    @property
+    def seeded_node(self) -> Node:
+        """The plan that runs: with seeds of a position that was loaded, for operators which the user gave none."""
+        loaded = self._epochs.loaded_seeds()
+        if not loaded:
+            return self.node
+        return reseeded(self.node, [loaded.get(seed, seed) for seed in drawn_seeds(self.node)])
 
     @property
     def next_epoch(self) -> int:

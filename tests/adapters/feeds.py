@@ -99,6 +99,26 @@ def check_abandoned(feed_of: Callable[[ps.Dataset], Any]) -> None:
     assert ledger.charged_bytes == 0
 
 
+def check_last_run(feed_of: Callable[[ps.Dataset], Any]) -> None:
+    """A feed gives access to the run that it reads, and to its figures when it is over."""
+    feed = feed_of(shuffled())
+    assert feed.last_run is None
+    iterator = iter(feed)
+    assert feed.last_run is None
+    next(iterator)
+    run = feed.last_run
+    assert run is iterator.run
+    assert run.memory()["held_bytes"] > 0
+    for _ in iterator:
+        pass
+    assert feed.last_run is run
+    assert run.memory()["held_bytes"] == 0
+    assert 0 < run.memory()["peak_bytes"] <= run.memory()["budget_bytes"]
+    next(iter(feed))
+    assert feed.last_run.epoch == 1
+    assert feed.last_run.memory()["held_bytes"] == 0  # closed with its iterator
+
+
 def check_errors(feed_of: Callable[[ps.Dataset], Any]) -> None:
     """An element that fails raises in its place, and the next one follows."""
 
@@ -120,4 +140,4 @@ def check_errors(feed_of: Callable[[ps.Dataset], Any]) -> None:
     assert [note.endswith("element 2") for note in notes] == [True]
 
 
-CHECKS = (check_epochs, check_kept_tensors, check_state, check_abandoned, check_errors)
+CHECKS = (check_epochs, check_kept_tensors, check_state, check_abandoned, check_last_run, check_errors)

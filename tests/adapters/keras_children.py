@@ -144,11 +144,56 @@ def kinds() -> dict[str, Any]:
         "features alone": list(eager().predict(labelled().map(lambda x, y: x).to_keras(), verbose=0).shape),
         "unknown length": unknown.by_epoch,
         "steps_per_epoch": sum(endless.by_epoch),
+        "class weights": class_weights(),
         "one step at a time": in_parts(),
         "one batch of unknown length": one_batch(),
         "resumed": resumed(),
         "stopped early": stopped_early(),
+        "runs": runs(),
     }
+
+
+def class_weights() -> dict[str, Any]:
+    """Class weights have the effect that they have on arrays; beside a validation on the same feed, and not after."""
+    rows, labels = X[:, :20], (X[:, 0] > 0.3).astype(np.int32)
+    feed = D.from_tensor_slices((rows, labels)).batch(SIZE).to_keras()
+
+    def weights_of(*data: Any, made: Any = None, **fit_args: Any) -> list[np.ndarray]:
+        if made is None:
+            made = classifier()
+        made.fit(*data, epochs=2, shuffle=False, verbose=0, **fit_args)
+        return list(made.get_weights())
+
+    def differ_by(a: list[np.ndarray], b: list[np.ndarray]) -> float:
+        return max(float(np.abs(x - y).max()) for x, y in zip(a, b, strict=True))
+
+    asked = {"class_weight": {0: 1.0, 1: 20.0}}
+    with_weights = weights_of(rows, labels, batch_size=SIZE, **asked)
+    without = weights_of(rows, labels, batch_size=SIZE)
+    found: dict[str, Any] = {
+        "matter": differ_by(with_weights, without) > 0.1,
+        "as for arrays": differ_by(weights_of(feed, validation_data=feed, **asked), with_weights),
+        "none, as for arrays": differ_by(weights_of(feed), without),
+    }
+    for name, arguments in {"y": {"y": labels}, "classes": {"class_weight": [1, 2]}}.items():
+        try:
+            found[name] = weights_of(feed, **arguments)
+        except ps.errors.PenstockError as error:
+            found[name] = str(error)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+            shared = classifier()
+        found["under a strategy"] = differ_by(weights_of(feed, made=shared, **asked), with_weights)
+    return found
+
+
+def classifier() -> Any:
+    keras.utils.set_random_seed(0)
+    made = keras.Sequential([keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(3, activation="softmax")])
+    made.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", weighted_metrics=["accuracy"])
+    return made
 
 
 def untrained() -> list[np.ndarray]:
@@ -207,7 +252,20 @@ def stopped_early() -> int:
 
     eager().fit(feed, epochs=1, verbose=0, callbacks=[Stop()])
     gc.collect()  # Keras's own iterator is part of a cycle
-    return int(feed._reading.last_begun.run.ledger.charged_bytes)
+    return int(feed.last_run.ledger.charged_bytes)
+
+
+def runs() -> list[Any]:
+    """What a callback sees of the run that feeds each epoch."""
+    feed, seen = labelled().to_keras(memory="16MB"), []
+
+    def note(epoch: int, logs: Any) -> None:
+        memory = feed.last_run.memory()
+        seen.append([feed.last_run.epoch, memory["budget_bytes"], 0 < memory["peak_bytes"] <= 16_000_000])
+
+    before = feed.last_run
+    eager().fit(feed, epochs=2, verbose=0, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=note)])
+    return [before, *seen]
 
 
 def steps_of(dataset: Any, made: Any = None, **fit_args: Any) -> list[int]:
@@ -230,8 +288,9 @@ def fit_to_tf() -> dict[str, Any]:
         "endless": steps_of(labelled().repeat().to_tf(), epochs=3, steps_per_epoch=5),
         "class_weight": steps_of(classes.to_tf(), epochs=1, class_weight={0: 1.0, 1: 2.0}) == [9],
         "steps_per_execution": steps_of(labelled().to_keras(), model(steps_per_execution=3), epochs=2),
-        "strategy": steps_of(labelled().to_keras(), shared, epochs=2),
+        "strategy": steps_of(shared_feed := labelled().to_keras(), shared, epochs=2),
     }
+    found["run under a strategy"] = shared_feed.last_run.epoch > 0
     return found
 
 
@@ -278,7 +337,7 @@ def checkpoints() -> dict[str, bool]:
     warnings.simplefilter("ignore", DeprecationWarning)  # NumPy, of Keras's variables
     unknown = batches().filter(lambda x, y, n: True).map(lambda x, y, n: (x, y))
     cases: dict[str, Any] = {
-        "known": (labelled, [5, 3], {"epochs": 2, "validation_data": (X[:8], Y[:8])}),
+        "known": (labelled, [5, 3], {"epochs": 2, "validation_data": (X[:8], Y[:8]), "class_weight": {0: 3}}),
         "unknown": (lambda: unknown, [8, 1], {"epochs": 2}),
         "endless": (lambda: labelled().repeat(), [4, 6], {"epochs": 3, "steps_per_epoch": 5}),
         "one run in parts": (labelled, [5], {"epochs": 4, "steps_per_epoch": 3}),

@@ -30,7 +30,7 @@ def test_fit(backend: str, loaded_python: str) -> None:
     python = loaded_python if backend == "tensorflow" else sys.executable
     found = child(python, backend, "fit", "kinds", "checkpoints")
     is_as_by_hand(found["fit"])
-    takes_all_kinds(found["kinds"])
+    takes_all_kinds(found["kinds"], backend)
     ends_the_same_when_killed(found["checkpoints"])
 
 
@@ -42,7 +42,13 @@ def is_as_by_hand(found: dict[str, Any]) -> None:
     assert found["weights_differ_by"] < 1e-4
 
 
-def takes_all_kinds(found: dict[str, Any]) -> None:
+def takes_all_kinds(found: dict[str, Any], backend: str) -> None:
+    weights = found.pop("class weights")
+    assert weights.pop("y") == "y: expected it to be part of each batch of to_keras(), got an argument of fit"
+    assert weights.pop("classes") == "class_weight: expected a dict of weights by class number, got [1, 2]"
+    assert weights.pop("matter")
+    assert len(weights) == (3 if backend == "tensorflow" else 2)
+    assert max(weights.values()) < 1e-5
     assert found == {
         "weights are used": True,
         "dicts": True,
@@ -55,6 +61,7 @@ def takes_all_kinds(found: dict[str, Any]) -> None:
         "one batch of unknown length": True,
         "resumed": True,
         "stopped early": 0,
+        "runs": [None, [0, 16_000_000, True], [1, 16_000_000, True]],
     }
 
 
@@ -73,4 +80,5 @@ def test_fit_of_a_dataset_of_tensorflows(loaded_python: str) -> None:
         "class_weight": True,
         "steps_per_execution": [3, 3],
         "strategy": [9, 9],
+        "run under a strategy": True,
     }

@@ -79,3 +79,64 @@ def test_iterators_have_the_names_that_grain_gives(feed_of: Callable[[ps.Dataset
     again.set_state(state)
     assert [numbers_of(batch) for batch in again] == rest
     assert len(rest) == 7
+
+
+def without_a_seed() -> ps.Dataset:
+    """Each time another one, as another process would make it: its seeds are drawn."""
+    numbers = ps.Dataset.range(64).shuffle(20).random_map(lambda n, rng: (rng.integers(100), n))
+    return ps.Dataset.sample_from_datasets([numbers, numbers]).shuffle().batch(8)
+
+
+@pytest.mark.parametrize("make", [shuffled, without_a_seed])
+@pytest.mark.parametrize("feed_of", FEEDS.values(), ids=FEEDS)
+def test_a_training_that_is_resumed_has_the_later_epochs_too(
+    feed_of: Callable[[ps.Dataset], Any], make: Callable[[], ps.Dataset]
+) -> None:
+    def epoch_of(iterator: Any) -> list[Any]:
+        return [[np.asarray(part).tolist() for part in batch] for batch in iterator]
+
+    feed = feed_of(make())
+    first = epoch_of(feed)
+    iterator = iter(feed)
+    next(iterator)
+    state = through_json(iterator.state_dict(), Path())
+    rest = [epoch_of(iterator), epoch_of(feed), epoch_of(feed)]
+    resumed_feed = feed_of(make())
+    resumed = iter(resumed_feed)
+    resumed.load_state_dict(state)
+    assert [epoch_of(resumed), epoch_of(resumed_feed), epoch_of(resumed_feed)] == rest
+    assert len({json.dumps(epoch) for epoch in [first, *rest]}) == 4
+
+
+def test_keras_is_given_the_later_epochs_too() -> None:
+    def epoch_of(feed: Any) -> list[Any]:
+        seen = [[part.tolist() for part in batch] for batch in feed.get_numpy_iterator()]
+        feed.on_epoch_end()
+        return seen
+
+    feed = without_a_seed().to_keras()
+    epoch_of(feed)
+    iterator = iter(feed.get_numpy_iterator())
+    for _ in range(3):
+        next(iterator)
+    state = feed.state_dict()
+    rest = [[[part.tolist() for part in batch] for batch in iterator], epoch_of(feed), epoch_of(feed)]
+    for is_over, position in [(False, state), (True, feed.state_dict())]:
+        resumed = without_a_seed().to_keras()
+        resumed.go_on(position, num_steps=3, is_over=is_over)
+        expected = [epoch_of(feed), epoch_of(feed)] if is_over else rest
+        assert [epoch_of(resumed) for _ in expected] == expected
+
+
+def test_workers_go_on_with_the_seeds_of_a_position() -> None:
+    import torch.utils.data
+
+    feed = without_a_seed().to_torch()
+    for _ in feed:
+        pass
+    state = feed.last_run.state_dict()
+    expected = [batch[1].tolist() for batch in feed]
+    resumed = without_a_seed().to_torch()
+    iter(resumed).load_state_dict(state)
+    loader = torch.utils.data.DataLoader(resumed, batch_size=None, num_workers=1)
+    assert [batch[1].tolist() for batch in loader] == expected

@@ -68,3 +68,5 @@ def test_memory_in_fit(loaded_python: str) -> None:
     assert growth("penstock") < 10
     assert growth("penstock, a leak") > 500 * image_mb
     assert found["penstock"]["peak MB"] < 64
+    assert 0 < found["penstock"]["pipeline MB"] <= 64
+    assert found["tf.data"]["pipeline MB"] is None

@@ -8,6 +8,7 @@ themselves: each holds a reference to its array, which is what keeps a slot from
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -70,9 +71,19 @@ class FeedIterator:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # as for the run itself, which the feed remembers
+            self.close()
+
 
 class Feed:
-    """A dataset and the options of its runs, iterated once for each epoch."""
+    """A dataset and the options of its runs, iterated once for each epoch.
+
+    Attributes:
+        last_run: The run that began last, open or over: `memory()`, `stats()`. None before the first.
+    """
+
+    last_run: Run | None = None
 
     def __init__(
         self,
@@ -88,7 +99,8 @@ class Feed:
 
     def open_run(self, epoch: int | None = None) -> Run:
         """The next run, or that of a certain epoch."""
-        return self.dataset.run(self.memory, epoch=epoch, optimize=self.optimize)
+        run = self.last_run = self.dataset.run(self.memory, epoch=epoch, optimize=self.optimize)
+        return run
 
     def __iter__(self) -> FeedIterator:
         return FeedIterator(self.open_run, self.convert)

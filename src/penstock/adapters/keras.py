@@ -13,8 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dataset import Dataset
+from ..errors import StateError
+from ..runtime.run import Run
 from .feed import plain_nests
 from .keras_epochs import Epochs, Reading
+from .keras_weights import ClassWeights, FitArguments
 
 __all__ = ["to_keras"]
 
@@ -26,8 +29,7 @@ def to_keras(dataset: Dataset, *, memory: int | float | str | None = None, optim
     and targets may be dicts. Each epoch is the dataset's next one, with an order of its own. The progress bar knows
     its length where `len(dataset)` is known; `steps_per_epoch` cuts a dataset without end into epochs.
 
-    `fit(class_weight=…)` has no effect on it: Keras applies class weights in its own data adapters. Give weights as the
-    third part of each batch.
+    `fit(class_weight=…)` works for targets in one array: class numbers, or one number for each class.
 
     Args:
         memory: The budget of each run, as for `run`.
@@ -42,7 +44,15 @@ def to_keras(dataset: Dataset, *, memory: int | float | str | None = None, optim
 
 @functools.cache
 def _adapter_class() -> Any:
-    from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+    import keras
+
+    try:
+        from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+    except ImportError:  # where it is Keras does not promise
+        raise ImportError(
+            f"to_keras: expected Keras 3.12 or later with data adapters, and Keras {keras.__version__} has none; under "
+            "TensorFlow give fit to_tf() instead"
+        ) from None
 
     class KerasFeed(DataAdapter):  # type: ignore[misc]  # Keras comes without types here
         """A dataset as Keras's data adapter."""
@@ -50,38 +60,51 @@ def _adapter_class() -> Any:
         def __init__(self, dataset: Dataset, memory: int | float | str | None, optimize: bool | None) -> None:
             self.dataset = dataset
             self._options = (memory, optimize)
-            self._epochs: Epochs | None = None
             self._reading = Reading()
+            self._arguments = FitArguments()
             self._shortened: _ShortEpoch | None = None
 
-        def _made(self, convert: Callable[[Any], Any], end: Callable[[], Exception] = StopIteration) -> Epochs:
-            """A process has one backend: what it asked for first is what it asks for always."""
-            if self._epochs is None:
-                self._epochs = Epochs(self.dataset, convert, *self._options, end, self._reading)
-            return self._epochs
+        def _epochs(
+            self,
+            convert: Callable[[Any], Any],
+            weights: ClassWeights | None,
+            end: Callable[[], Exception] = StopIteration,
+        ) -> Epochs:
+            return Epochs(self.dataset, convert, weights, *self._options, end, self._reading)
+
+        def _weights(self) -> ClassWeights | None:
+            """Those of the classes, for who calls the caller of this."""
+            return self._arguments.class_weights(sys._getframe(2).f_locals.get("self"))
 
         def get_numpy_iterator(self) -> Any:
-            return self._made(lambda element: element)
+            return self._epochs(lambda element: element, self._weights())
 
         def get_jax_iterator(self) -> Any:
             from .jax import converter
 
-            return self._made(converter())
+            return self._epochs(converter(), self._weights())
 
         def get_torch_dataloader(self) -> Any:
             from .torch import converter
 
-            return self._made(converter())
+            return self._epochs(converter(), self._weights())
 
         def get_tf_dataset(self) -> Any:
             from .tensorflow import as_tf_dataset, converter, end_of_sequence
 
-            return as_tf_dataset(
-                self._made(converter(), end_of_sequence)
-            )  # a strategy deals it out by means of tf.data
+            weights = self._weights()
+            # A strategy deals the batches out by means of tf.data, which makes them anew.
+            epochs = self._epochs(converter(), weights, end_of_sequence)
+            if weights is None:
+                return as_tf_dataset(epochs)
+            weighted = Epochs(
+                self.dataset.map(weights), converter(), None, *self._options, end_of_sequence, self._reading
+            )
+            return as_tf_dataset(epochs, weighted)
 
         @property
         def num_batches(self) -> int | None:
+            self._arguments.note(sys._getframe(1))
             cardinality = self.dataset.cardinality()
             return None if cardinality < 0 else cardinality
 
@@ -97,14 +120,18 @@ def _adapter_class() -> Any:
         def partial_batch_size(self) -> None:
             return None
 
+        @property
+        def last_run(self) -> Run | None:
+            """The run that began last, open or over: `memory()`, `stats()`. None before the first."""
+            return self._reading.last_run
+
         def on_epoch_begin(self) -> None:
             if self._shortened is not None:
                 # What counts the steps is not told to adapters; it is what calls this.
                 self._shortened.begin_epoch(sys._getframe(1).f_locals.get("self"))
 
         def on_epoch_end(self) -> None:
-            if self._epochs is not None:
-                self._epochs.end()
+            self._reading.end_epoch()
 
         def state_dict(self) -> dict[str, Any]:
             """The position after the last batch that Keras read."""
@@ -178,8 +205,17 @@ class _ShortEpoch:
 
     def begin_epoch(self, steps: Any) -> None:
         """Sets what Keras's iterator over steps is about to count to."""
-        if not all(hasattr(steps, name) for name in _OF_STEPS):
-            return  # another Keras: the epoch then ends with the data, and with a warning
+        missing = [name for name in _OF_STEPS if not hasattr(steps, name)]
+        if missing and (self._num_steps or self._num_delivered):
+            import keras
+
+            raise StateError(
+                f"expected to tell Keras {keras.__version__} that {self._num_steps} steps of this epoch are done, and "
+                f"what counts them has no {missing[0]}: it would train on for as many steps as in a whole epoch; use "
+                "another Keras, or checkpoints at the ends of epochs"
+            )
+        if missing:
+            return
         is_same_fit = self._counted_by is not None and self._counted_by() is steps
         if self._counted_by is None:
             self._counted_by = weakref.ref(steps)

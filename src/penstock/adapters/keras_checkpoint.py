@@ -62,6 +62,11 @@ def _callback_class() -> Any:
             self._feed = feed
             self._every_steps = every_steps
             self._metrics: list[np.ndarray] | None = None
+            self._resumes_in: int | None = None
+
+        def set_model(self, model: Any) -> None:
+            super().set_model(model)
+            self._unsynced = model  # under JAX self.model fetches all variables, at each step
 
         def on_train_begin(self, logs: Any = None) -> None:
             self._num_trained = 0  # batches, since here
@@ -79,8 +84,7 @@ def _callback_class() -> Any:
             is_over = batch is None
             if is_over and num_steps:  # killed between the last batch of an epoch and its end
                 epoch, num_steps = epoch + 1, 0
-            # TensorFlow would make the variables of metrics and optimizer, and of some models, in the first step.
-            model._symbolic_build(data_batch=_shapes_of(self._feed.next_batch_at(None) if is_over else batch))
+            _build(model, self._feed.next_batch_at(None) if is_over else batch)
             groups = _variables(model)
             _check(self._path, progress["groups"], groups, arrays)
             if _TORCH_RANDOM in progress["groups"]:
@@ -95,8 +99,15 @@ def _callback_class() -> Any:
             self._feed.go_on(state, num_steps, is_over)
             self._num_before, self._first_step = progress["total_steps"], num_steps
             model._initial_epoch = epoch  # as Keras's own BackupAndRestore does
+            self._resumes_in = epoch
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            resumes_in, self._resumes_in = self._resumes_in, None
+            if resumes_in is not None and resumes_in != epoch:
+                raise StateError(
+                    f"{self._path}: the checkpoint goes on in epoch {resumes_in}, and Keras {keras.__version__} begins "
+                    f"with epoch {epoch}; call fit(initial_epoch={resumes_in})"
+                )
             self._epoch = epoch
             self._num_steps, self._first_step = self._first_step, 0  # in this epoch
             self._is_stopped = False
@@ -114,8 +125,7 @@ def _callback_class() -> Any:
             before = self._num_before + self._num_trained
             self._num_trained += num_trained
             self._num_steps += num_trained
-            # Not by self.model: under JAX that fetches all variables, at each step.
-            self._is_stopped = getattr(self._model, "stop_training", False)
+            self._is_stopped = getattr(self._unsynced, "stop_training", False)
             # The end of an epoch is saved when Keras says that it has ended.
             if every and self._num_steps != steps and (before + num_trained) // every > before // every:
                 self._save(self._epoch, self._num_steps)
@@ -148,6 +158,22 @@ def _callback_class() -> Any:
             _write(self._path, progress, arrays)
 
     return KerasCheckpoint
+
+
+def _build(model: Any, batch: Any) -> None:
+    """Makes all variables, as Keras does for JAX and PyTorch; TensorFlow would make some of them in the first step.
+
+    There is no public way that serves all models: to call one, its loss and its metrics is up to its `train_step`.
+    """
+    import keras
+
+    build = getattr(model, "_symbolic_build", None)
+    if build is None:
+        raise StateError(
+            f"expected a way to make the variables of optimizer and metrics before the first step, and Keras "
+            f"{keras.__version__} has none (Model._symbolic_build); go on with the Keras that the checkpoint is of"
+        )
+    build(data_batch=_shapes_of(batch))
 
 
 def _variables(model: Any) -> dict[str, list[Any]]:

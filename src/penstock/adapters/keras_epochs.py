@@ -10,6 +10,7 @@ from ..dataset import Dataset
 from ..errors import StateError
 from ..runtime.run import Run
 from .feed import Feed, FeedIterator, plain_nests
+from .keras_weights import ClassWeights
 
 __all__ = ["Epochs", "Reading"]
 
@@ -35,6 +36,7 @@ class Reading:
         self.newest = _Pass(None)
         self.looked_at: _Pass | None = None
         self.last_begun: _Pass | None = None
+        self.last_run: Run | None = None
         self.resume_at: dict[str, Any] | None = None
         self.num_read = 0
         self._positions: deque[tuple[int, dict[str, Any]]] | None = None
@@ -43,6 +45,10 @@ class Reading:
         """Has the next epoch begin at a position, even if Keras has looked at a batch before it."""
         self.resume_at = state
         self.looked_at = None
+
+    def end_epoch(self) -> None:
+        """Notes that Keras ended an epoch, or only looked: then it dropped an iterator after its first batch."""
+        self.looked_at = self.newest
 
     def count_batches(self) -> None:
         """Counts batches from here on, and remembers the positions after the last few."""
@@ -83,12 +89,17 @@ class Epochs(Feed):
         self,
         dataset: Dataset,
         convert: Callable[[Any], Any],
+        weights: ClassWeights | None,
         memory: int | float | str | None,
         optimize: bool | None,
         end_of_data: Callable[[], Exception],
         reading: Reading,
     ) -> None:
-        super().__init__(dataset, lambda element: convert(plain_nests(element)), memory, optimize)
+        def prepare(element: Any) -> Any:
+            batch = plain_nests(element)
+            return convert(batch if weights is None else weights(batch))
+
+        super().__init__(dataset, prepare, memory, optimize)
         self.end_of_data = end_of_data
         self.reading = reading
 
@@ -98,6 +109,10 @@ class Epochs(Feed):
         again = looked_at is not None and looked_at.num_delivered == 1 and not looked_at.is_over
         reading.newest = _Pass(looked_at if again else None)
         return _EpochIterator(self, reading.newest)
+
+    def open_run(self, epoch: int | None = None) -> Run:
+        run = self.reading.last_run = super().open_run(epoch)
+        return run
 
     def begin(self, this: _Pass) -> Run:
         """Opens the run of an iterator that is read for the first time."""
@@ -115,10 +130,6 @@ class Epochs(Feed):
         reading.last_begun = this
         return run
 
-    def end(self) -> None:
-        """Notes that Keras ended an epoch, or only looked: then it dropped an iterator after its first batch."""
-        self.reading.looked_at = self.reading.newest
-
 
 class _EpochIterator(FeedIterator):
     def __init__(self, epochs: Epochs, this: _Pass) -> None:
@@ -135,6 +146,3 @@ class _EpochIterator(FeedIterator):
             raise self._end() from None
         self._reading.delivered(self._this)
         return element
-
-    def __del__(self) -> None:
-        self.close()  # the run is remembered, for its position

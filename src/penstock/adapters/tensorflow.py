@@ -12,6 +12,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..element import Ragged, Sparse
 from ..errors import BadType
+from ..runtime.run import Run
 from ..spec import UNKNOWN, UNSEEN, RaggedSpec, SparseSpec, TensorSpec, map_specs
 from .feed import Feed, FeedIterator, each_leaf, plain_nests, refused
 
@@ -106,9 +107,9 @@ class _FitIterator(FeedIterator):
             raise end_of_sequence() from None
 
 
-def as_tf_dataset(feed: Feed) -> Any:
-    """A `tf.data.Dataset` whose iterators are those of a feed."""
-    return _dataset_class()(feed)
+def as_tf_dataset(feed: Feed, generated: Feed | None = None) -> Any:
+    """A `tf.data.Dataset` whose iterators are those of a feed; tf.data itself works on those of another, if given."""
+    return _dataset_class()(feed, generated or feed)
 
 
 @functools.cache
@@ -118,14 +119,20 @@ def _dataset_class() -> Any:
     class TfDataset(tf.data.Dataset):  # type: ignore[misc]  # TensorFlow comes without types here
         """A dataset as eager tensors; the variant that tf.data itself works on is a generator's, made when needed."""
 
-        def __init__(self, feed: Feed) -> None:
+        def __init__(self, feed: Feed, generated: Feed) -> None:
             self._feed = feed
+            self._generated_feed = generated
             super().__init__(None)
+
+        @property
+        def last_run(self) -> Run | None:
+            """The run that began last, open or over: `memory()`, `stats()`. None before the first."""
+            return self._feed.last_run
 
         @functools.cached_property
         def _generated(self) -> Any:
             with tf.init_scope():
-                return _generated(self._feed)
+                return _generated(self._generated_feed)
 
         @property
         def _variant_tensor(self) -> Any:

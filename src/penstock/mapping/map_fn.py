@@ -7,6 +7,7 @@ a compiled function on as many elements at a time as there is room for (`jit`).
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import warnings
 from collections.abc import Callable
@@ -105,6 +106,13 @@ def map_fn(
     return list(value) if work.returns_list and out is None and type(value) is tuple else value
 
 
+@dataclasses.dataclass(frozen=True)
+class MapFn(Map):
+    """A map under the name that its user knows, in errors and plans."""
+
+    internal = (*Map.internal, "vectorized", "num_parallel_calls")  # what was chosen is none of the user's words
+
+
 class _Work:
     """One call of `map_fn`: how `fn` is called, and the run."""
 
@@ -122,12 +130,14 @@ class _Work:
         self._num_parallel_calls = num_parallel_calls
         self._origin = origin
         self._compiled: Compiled | None = None
+        self._asked_for_jit = False
         #: How the work is done, in a line.
         self.told = ""
         self.returns_list = False
 
     def compile(self, compilers: tuple[str, ...]) -> None:
         """Has `fn` compiled by the first that takes it."""
+        self._asked_for_jit = True
         # An epoch of its own, as `element_spec` has: what the run will shuffle must not depend on it.
         with Dataset(self._elems.dataset.take(2).node, self._options).run() as run:
             room = run.ledger.share("map_fn").free_bytes // 2
@@ -146,7 +156,7 @@ class _Work:
             self._run_compiled(self._compiled, results)
             return
         calls = MeasuredCalls(self._function, self._elems.pack, self._num_parallel_calls)
-        op = Map(calls.entry(), self._num_parallel_calls, into_slot=True)
+        op = MapFn(calls.entry(), self._num_parallel_calls, into_slot=True)
         with self._mapped(op).run() as run:
             calls.begin(run.ledger.share("temporaries of fn"))
             try:
@@ -156,10 +166,13 @@ class _Work:
                 calls.close()
         threads = "in the caller's thread" if chosen == "inline" else f"in {chosen} threads"
         self.returns_list = calls.returns_list
-        self._tell(f"fn as it is, {threads}; a call takes {format_bytes(calls.temporary_bytes)} beside its result")
+        hint = "" if self._asked_for_jit else "; jit=True would try to compile it"
+        self._tell(
+            f"fn as it is, {threads}; a call takes {format_bytes(calls.temporary_bytes)} beside its result{hint}"
+        )
 
     def _run_compiled(self, made: Compiled, results: Results) -> None:
-        op = Map(made, made.num_parallel_calls, vectorized=True)
+        op = MapFn(made, made.num_parallel_calls, vectorized=True)
         self.returns_list = made.returns_list
         with self._mapped(op).run() as run:
             share = run.ledger.share("temporaries of fn")
@@ -175,7 +188,7 @@ class _Work:
             f"{format_bytes(made.temporary_bytes)} beside their results"
         )
 
-    def _mapped(self, op: Map) -> Dataset:
+    def _mapped(self, op: MapFn) -> Dataset:
         dataset = self._elems.dataset
         node = Node(op, (dataset.node,), self._origin)
         return Dataset(node, dataset.options().merged(self._options), Epochs((dataset._epochs,)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Map(Op):
     telling: bool = dataclasses.field(default=False, kw_only=True)
 
     spec_is_hidden = True
-    internal = ("into_slot", "telling")
+    internal: ClassVar[tuple[str, ...]] = ("into_slot", "telling")
 
     def __post_init__(self) -> None:
         check_callable("map_func", self.map_func)

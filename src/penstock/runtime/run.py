@@ -48,12 +48,12 @@ class Run:
         settings: Settings,
         epoch: int,
         make_dataset: Callable[[Node], Any],
-        on_epoch: Callable[[int], None] = lambda epoch: None,
+        on_load: Callable[[int, list[int]], None] = lambda epoch, seeds: None,
     ) -> None:
         self._written = written
         self._settings = settings
         self._make_dataset = make_dataset
-        self._on_epoch = on_epoch
+        self._on_load = on_load
         self.epoch = epoch
         self._open(written)
 
@@ -205,9 +205,9 @@ class Run:
         """Moves to a saved position: what comes next is what came next then."""
         _check_state(state, self._written, self._settings.optimize is not None)
         self.close()
-        self.epoch = state["epoch"]
-        self._on_epoch(self.epoch)
         self._written, goes_on = reseeded(self._written, state["seeds"]), True
+        self.epoch = state["epoch"]
+        self._on_load(self.epoch, state["seeds"])
         at_end = state["position"] == "end"
         if not at_end:
             self._written, goes_on = divided_as(self._written, state.get("parts", []), state.get("delivered"))

@@ -497,3 +497,31 @@ def test_a_run_that_an_error_ended_says_so_again() -> None:
         for _ in range(3):
             with pytest.raises(OverBudget, match="use memory="):
                 next(run)
+
+
+def test_seeds_of_a_position_hold_for_datasets_made_from_the_same_ones() -> None:
+    """Or a part for validation would no longer be what the part for training leaves out."""
+
+    def parts() -> tuple[D, D]:
+        both = D.range(30).shuffle()
+        return both.skip(10), both.take(10)
+
+    train, test = parts()
+    state = train.run().state_dict()
+    expected = sorted(map(int, test.run(epoch=3)))
+    later_train, later_test = parts()
+    for _ in range(2):  # a second position takes the place of the first
+        later_train.run().load_state_dict(parts()[0].run().state_dict())
+        later_train.run().load_state_dict(state)
+        assert sorted(map(int, later_test.run(epoch=3))) == expected
+        assert sorted([*map(int, later_test.run(epoch=3)), *map(int, later_train.run(epoch=3))]) == list(range(30))
+        assert list(later_train.batch(5).unbatch().run(epoch=3)) == list(train.run(epoch=3))
+
+
+def test_a_position_that_is_refused_brings_no_seeds() -> None:
+    dataset, other = D.range(30).shuffle(), D.range(30).shuffle()
+    before = list(map(int, dataset.run(epoch=0)))
+    state = {**other.run().state_dict(), "seeds": []}
+    with pytest.raises(StateError, match="0 drawn seeds"):
+        dataset.run(epoch=5).load_state_dict(state)
+    assert list(map(int, dataset.run(epoch=0))) == before
