@@ -47,8 +47,8 @@ def grouped(d: Any) -> Any:
     return d.group_by_window(lambda x: int(x[0]) % 3, lambda key, window: window.padded_batch(4), 4)
 
 
-# How many times as much may be named as is needed. Sizes that were seen count for a quarter more, and slots for up to an
-# eighth, which makes 1.4 of nothing but elements.
+# How many times as much may be named as is needed. Sizes that were seen count for a quarter more, and slots for up to
+# an eighth, which makes 1.4 of nothing but elements.
 OPERATORS: dict[str, tuple[float, Callable[[Any], Any]]] = {
     "map": (1.5, lambda d: d.map(plus_one)),
     "map in threads": (1.6, lambda d: d.map(plus_one, num_parallel_calls=4)),

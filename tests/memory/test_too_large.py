@@ -81,10 +81,8 @@ def test_a_ragged_batch_that_is_made_ready_counts_once() -> None:
     # One on its way, which may be followed by one a quarter larger; one in the batch to be made; the batch.
     memory = int(3.5 * 800_000)
     for _ in range(3):
-        assert (
-            sum(len(batch) for batch in D.from_generator(one_large).ragged_batch(4).prefetch(2).run(memory=memory))
-            == 40
-        )
+        batches = D.from_generator(one_large).ragged_batch(4).prefetch(2)
+        assert sum(len(batch) for batch in batches.run(memory=memory)) == 40
 
 
 @pytest.mark.parametrize("memory, error, text", [

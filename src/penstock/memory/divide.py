@@ -155,8 +155,7 @@ def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measur
         is_sampled = seen.needed_bytes and seen.element_bytes and not size.exact
         return size.at_most(seen.element_bytes) if is_sampled else size
     # Elements as they came; of those that no spec tells anything of, what was seen tells more.
-    if not (seen.element_bytes and not node.spec.seen) and all(
-        child.spec.element == node.spec.element for child in node.inputs
-    ):
+    is_better_seen = seen.element_bytes and not node.spec.seen
+    if not is_better_seen and all(child.spec.element == node.spec.element for child in node.inputs):
         return functools.reduce(ElementSize.joined, sizes)
     return None
