@@ -91,8 +91,8 @@ class _UniqueCursor(UnaryCursor):
         expected = self._richness.expected()
         enough = "twice as many" if expected is None else f"{expected:,} distinct elements in all"
         return (
-            f"{self._richness.summary}, each of which takes {self._each_bytes} B; what follows, only the data can tell: "
-            f"this is for {enough}"
+            f"{self._richness.summary}, each of which takes {self._each_bytes} B; what follows, only the data can "
+            f"tell: this is for {enough}"
         )
 
     def pull(self, n: int) -> Block | None:
