@@ -42,6 +42,10 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "padded, one large": lambda: with_one_large().padded_batch(16),
     "padded after a function, one large": lambda: with_one_large().map(lambda x: x + 1).padded_batch(16),
     "ragged, one large": lambda: with_one_large().ragged_batch(16),
+    "ragged and made ready, one large": lambda: with_one_large().ragged_batch(4).prefetch(2),
+    "one large alone in its bucket": lambda: with_one_large().bucket_by_sequence_length(len, [1000, 9000], [9, 8, 64]),
+    "one large in windows": lambda: with_one_large().window(16).flat_map(lambda window: window),
+    "one large in turn with others": lambda: with_one_large().interleave(lambda x: D.from_tensors(x).repeat(2), 4),
     "window": lambda: rows().window(100),
     "all distinct": lambda: rows().unique(),
     "few distinct": lambda: D.from_tensor_slices(DRAWN).map(lambda n: n * 2, stateful=True).unique(),
@@ -104,3 +108,4 @@ def test_what_only_the_data_can_tell_is_said() -> None:
     # Nothing came twice by then: the number is for all of them being distinct, which they are not.
     assert re.search(r"use memory=\d+_\d+ or more \((\d+) of the \1 elements so far were distinct", str(refused.value))
     assert "each of which takes 108 B; what follows, only the data can tell" in str(refused.value)
+    assert "this is for 4,000 distinct elements in all" in str(refused.value)

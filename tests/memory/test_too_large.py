@@ -70,6 +70,21 @@ def test_one_element_is_told_from_too_many() -> None:
         list(PIPELINES["from_generator"]().run(memory=400_000))
 
 
+@pytest.mark.timeout(60)
+def test_a_ragged_batch_that_is_made_ready_counts_once() -> None:
+    """Its values lie in a slot, which is on the ledger already when a thread hands it over."""
+
+    def one_large() -> Iterator[np.ndarray]:
+        for i in range(40):
+            yield np.full(100_000 if i == 21 else 100, float(i))
+
+    # One on its way, which may be followed by one a quarter larger; one in the batch to be made; the batch.
+    memory = int(3.5 * 800_000)
+    for _ in range(3):
+        batches = D.from_generator(one_large).ragged_batch(4).prefetch(2)
+        assert sum(len(batch) for batch in batches.run(memory=memory)) == 40
+
+
 @pytest.mark.parametrize("memory, error, text", [
     ("12 bananas", ps.errors.BadArgument, "cannot read '12 bananas'"),
     (0, ps.errors.BadArgument, "more than 0 bytes, got 0"),

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Structure, arrays_in, is_dataset, leaf_bytes
+from ..element import Failed, Ragged, Sparse, Structure, arrays_in, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
 from .left import LeftToCaller
 
@@ -74,11 +74,14 @@ class _Slot:
             self.was_charged_to = before
             before.discharge(self.nbytes)
 
-    def move_to(self, share: Share) -> None:
-        """Moves its bytes to another account if they are free there as it is."""
-        if self.charged_to is not None and share.charge_free(self.nbytes):
+    def move_to(self, share: Share) -> bool:
+        """Moves its bytes to another account if they are free there as it is; whether it need not be tried again."""
+        if self.charged_to is not None:
+            if not share.charge_free(self.nbytes):
+                return False
             self.charged_to.discharge(self.nbytes)
             self.charged_to = share
+        return True
 
 
 class Slots:
@@ -93,6 +96,7 @@ class Slots:
         # A leaf: nobody waits for memory under it, or a thread that would release some could not get it. Reentrant: a
         # garbage collection in here may drop a run, which lets its slots go.
         self.lock = threading.RLock()
+        self._ledger = ledger
         self._closed = False
         self._num_taken = 0
         # Who can do without does not get what the next batch is about to use: a new slot costs its page faults.
@@ -101,6 +105,8 @@ class Slots:
 
     def take(self, size: int, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share) -> np.ndarray:
         """A new array in a slot that nobody looks at."""
+        if self._ledger.frugal:
+            self.release_unused()  # what is kept for batches to come is not needed for this one
         with self.lock:
             self._num_taken += 1
             if self._lent:
@@ -181,6 +187,17 @@ class Slots:
             else:
                 self._free(slot)
 
+    def move(self, slot: _Slot, share: Share) -> None:
+        """Moves a slot to another account, if there is room, or would be without what nobody uses there."""
+        with self.lock:
+            if not slot.move_to(share):
+                self._lend()
+                unused = [s for slots in self._by_size.values() for s in slots if s.charged_to is share]
+                for other in unused:
+                    if getrefcount(other.base) == _ONLY_OURS:
+                        self._free(other)
+                slot.move_to(share)
+
     def _forget_idle(self) -> None:
         """Frees slots that nobody used for a while: where sizes vary, those of use once would come to be many."""
         with self.lock:
@@ -203,6 +220,11 @@ class Slots:
         slot = self.by_base.get(id(leaf.base))
         if slot is not None:
             slot.handed_over = True
+
+    @property
+    def is_frugal(self) -> bool:
+        """Whether nothing is held but what is needed, to see how much that is."""
+        return self._ledger.frugal
 
     @property
     def lacking_bytes(self) -> int:
@@ -328,8 +350,7 @@ class Arena:
                 viewed[slot] = viewed.get(slot, 0) + leaf.nbytes
         for slot, nbytes in viewed.items():
             if in_part or nbytes >= slot.nbytes * _NEARLY_ALL:
-                with self.slots.lock:
-                    slot.move_to(self._share)
+                self.slots.move(slot, self._share)
 
     def unaccounted_bytes(self, block: Block) -> int:
         """Bytes of a block that no slot holds and that are not a view of the user's own arrays."""
@@ -349,9 +370,12 @@ class Arena:
         """Likewise of one leaf."""
         if isinstance(leaf, np.ndarray) and leaf.base is not None:
             if not leaf.flags.writeable:
-                return 0
+                # A cache with less room would have it on disk, and who holds it would hold it for himself.
+                return leaf_bytes(leaf) if self.slots.is_frugal else 0
             if id(leaf.base) in self.slots.by_base:
                 return 0
+        if isinstance(leaf, (Ragged, Sparse)):  # of which the values may lie in a slot
+            return sum(map(self.unaccounted_leaf_bytes, arrays_in(leaf)))
         return leaf_bytes(leaf)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from ..errors import BudgetTooSmall
 from ..plan.footprint import ElementSize, Footprint, Measured, Sizes
 from ..plan.node import Node
+from ..spec import UNKNOWN
 from .ledger import format_bytes
 
 __all__ = ["Division", "Need", "divide"]
@@ -109,21 +110,27 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         if id(node) not in sizes_by_node:
             seen, typical = measured(node).element_bytes, measured(node).typical_bytes
             sizes_by_node[id(node)] = (
-                _size_from_inputs(node, list(map(size_of, node.inputs)), bool(seen))
+                _size_from_inputs(node, list(map(size_of, node.inputs)), measured(node))
                 or node.op.element_size
                 or ElementSize.of_spec(node.spec.element)
                 or (ElementSize((seen,), exact=False, typical_bytes=typical) if seen else None)
             )
         return sizes_by_node[id(node)]
 
+    def count_of(node: Node) -> int:
+        known, seen = node.spec.cardinality, measured(node).num_elements
+        return seen if known == UNKNOWN and seen is not None else known
+
     def need_of(node: Node) -> Need:
         sizes = Sizes(
             tuple(map(size_of, node.inputs)),
             size_of(node),
-            tuple(child.spec.cardinality for child in node.inputs),
+            tuple(map(count_of, node.inputs)),
             tuple(child.spec.element for child in node.inputs),
             measured(node).held_bytes,
             tuple(child.op.block_kind() is not None for child in node.inputs),
+            measured(node).needed_bytes,
+            all(measured(child).num_elements is not None for child in node.inputs),
         )
         footprint = node.op.footprint(sizes)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
@@ -134,7 +141,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
     return Division(tuple(map(need_of, plan.walk())))
 
 
-def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: bool) -> ElementSize | None:
+def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measured) -> ElementSize | None:
     """What follows from the sizes of what goes in, which may say more than the spec."""
     if node.op.gives_views:
         known = ElementSize.of_spec(node.spec.element)
@@ -143,8 +150,12 @@ def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: bool) 
     if not sizes or len(sizes) < len(inputs) or node.op.spec_is_hidden:
         return None
     if node.op.output_size is not None:
-        return node.op.output_size(sizes)
+        size = node.op.output_size(sizes)
+        # It is for the worst of all batches: one in which all elements are as large as any.
+        is_sampled = seen.needed_bytes and seen.element_bytes and not size.exact
+        return size.at_most(seen.element_bytes) if is_sampled else size
     # Elements as they came; of those that no spec tells anything of, what was seen tells more.
-    if not (seen and not node.spec.seen) and all(child.spec.element == node.spec.element for child in node.inputs):
+    is_better_seen = seen.element_bytes and not node.spec.seen
+    if not is_better_seen and all(child.spec.element == node.spec.element for child in node.inputs):
         return functools.reduce(ElementSize.joined, sizes)
     return None

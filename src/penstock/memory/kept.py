@@ -49,14 +49,19 @@ _ROWS_BYTES = 120
 _OFFSET_BYTES = 40
 
 
-def index_bytes(count: int, nbytes: int | None) -> int:
-    """What the index of so many elements takes at most, all of them on disk; 0 where their number is not known."""
+def index_bytes(count: int, nbytes: int | None, beside_bytes: int = 0) -> int:
+    """What the index of so many elements takes at most, all of them on disk; 0 where their number is not known.
+
+    `beside_bytes` are in the budget in any case.
+    """
     if count < 0 or nbytes is None:
         return 0
     each = _INDEX_BYTES + _ROWS_BYTES + _OFFSET_BYTES
     # A chunk has as many rows as may be, or a sixteenth of the budget, or one element. How many sixteenths there are in
-    # the smallest budget, that of the index itself, follows from x = each · nbytes / (x / 16).
-    return min(count * each, math.isqrt(16 * each * nbytes) + each * (count // _CHUNK_ROWS))
+    # the smallest budget, that of the index itself and what is beside it, follows from
+    # x = each · nbytes / ((x + beside) / 16).
+    in_chunks = (math.isqrt(beside_bytes**2 + 64 * each * nbytes) - beside_bytes) // 2 + 1
+    return min(count * each, in_chunks + each * (count // _CHUNK_ROWS))
 
 
 class Place(NamedTuple):

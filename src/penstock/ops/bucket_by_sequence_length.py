@@ -13,7 +13,7 @@ from ..block import Block
 from ..cursor import Cursor, State
 from ..element import Failed
 from ..errors import BadArgument, BadType, PlanError, SpecMismatch
-from ..plan.footprint import Footprint, Sizes, times
+from ..plan.footprint import Footprint, Sizes, laid_in_one
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, TensorSpec, map_specs
 from .calling import call, check_callable
@@ -92,8 +92,8 @@ class BucketBySequenceLength(Op):
     def footprint(self, sizes: Sizes) -> Footprint | None:
         count = sum(self.bucket_batch_sizes)
         each = least_held(len(self.bucket_batch_sizes), count, sizes.input)
-        out = times(max(self.bucket_batch_sizes), sizes.input, slots=True)
-        held = None if each is None or out is None else each + out
+        out = laid_in_one(max(self.bucket_batch_sizes), sizes.input)
+        held = sizes.at_least_as_sampled(None if each is None or out is None else each + out)
         return Footprint(held, f"up to {count:,} elements in the buckets, and one batch of them", held)
 
     def open(self, context: Context) -> Cursor:

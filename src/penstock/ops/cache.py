@@ -17,7 +17,7 @@ from ..errors import BadType, OverBudget, PenstockError
 from ..memory.arena import slot_bytes
 from ..memory.fixed_rows import FixedRows, RowKind
 from ..memory.kept import Place, Stretch, index_bytes
-from ..plan.footprint import Footprint, Sizes, times
+from ..plan.footprint import Footprint, Sizes, several, times
 from ..plan.op import Context, Op, Progress
 from ..spec import Spec
 from .cache_store import OF_FILE, CachedPass, CacheStore, FileStore
@@ -77,12 +77,15 @@ class Cache(Op):
         return inputs[0]
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        two = times(2, sizes.input)  # one that comes in, and one being written or read
-        if two is not None:
-            two += index_bytes(sizes.count, times(sizes.count, sizes.input))
+        every, floor = several(sizes.count, sizes.input), times(1, sizes.input)
+        if floor is not None:
+            # One that is read; what comes in is its maker's until it is written. Several that lie on disk together are
+            # as much as a sixteenth of the budget.
+            floor += index_bytes(sizes.count, every, floor)
+            floor += floor // 15
         if self.filename:
-            return Footprint(two, "elements on their way to the file, or from it", two)
-        return Footprint(times(sizes.count, sizes.input), "all elements, the rest on disk", two, spills=True)
+            return Footprint(floor, "elements on their way to the file, or from it", floor)
+        return Footprint(every, "all elements, the rest on disk", floor, spills=True)
 
     def open(self, context: Context) -> Cursor:
         return _CacheCursor(context, self.store)
@@ -154,7 +157,12 @@ class _CacheCursor(Cursor):
             return None  # written by a run with a much larger budget: these are made again
         if not is_read:
             self._forget_batch()
-            rows = place.reader.read(place.stored, self._buffer, writeable=True)
+            try:
+                rows = place.reader.read(place.stored, self._buffer, writeable=True)
+            except OverBudget:
+                if place.stored.num_rows > 1:
+                    return None  # what was let go is set aside for others; these are made again
+                raise
             self._batch = place, rows
             self._lease.settle(self._context.arena.unaccounted_bytes(Block.of_rows(rows, has_failures=False)))
         assert self._batch is not None

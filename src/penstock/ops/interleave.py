@@ -11,7 +11,7 @@ from ..cursor import Cursor
 from ..errors import BadArgument
 from ..options import AUTOTUNE
 from ..order import draw_seed
-from ..plan.footprint import Footprint, Sizes, times
+from ..plan.footprint import Footprint, Sizes, several, times
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
@@ -73,7 +73,7 @@ class Interleave(Op):
         return getattr(self.map_func, "gives_records", False)
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        into, one = times(self._cycle(), sizes.input), times(1, sizes.output)
+        into, one = several(self._cycle(), sizes.input), times(1, sizes.output)
         held = sizes.at_least_as_seen(None if into is None or one is None else into + one)
         return Footprint(held, f"the elements of which {self._cycle()} datasets were made, and one of theirs", held)
 

@@ -66,7 +66,7 @@ class PaddedBatch(Op):
         known = None if sizes.specs[0] is UNSEEN else self._padder().spec(sizes.specs[0], self.batch_size)
         padded = None if known is None else ElementSize.of_spec(known)
         out = times(self.batch_size, sizes.input, slots=True) if padded is None else padded.slots(1)
-        held = None if each is None or out is None else each + out
+        held = sizes.at_least_as_sampled(None if each is None or out is None else each + out)
         return Footprint(held, f"{self.batch_size:,} elements, and as many padded in one batch", held)
 
     @property

@@ -12,8 +12,7 @@ from ..block import Block, concat_blocks
 from ..cursor import Cursor
 from ..element import Structure, shape_of
 from ..errors import BadArgument, BadType
-from ..memory.arena import slot_bytes
-from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, of_typical, times
+from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, laid_in_one, times
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, map_specs, spec_leaves
 from .batching import batched_cardinality
@@ -68,15 +67,14 @@ class RaggedBatch(Op):
         return Spec(element, batched_cardinality(spec.cardinality, self.batch_size, self.drop_remainder))
 
     def output_size(self, inputs: list[ElementSize]) -> ElementSize:
-        return ElementSize((sum(inputs[0].leaves) * self.batch_size + 8 * (self.batch_size + 1),), exact=False)
+        values = sum(inputs[0].gathered(self.batch_size).leaves)
+        return ElementSize((values + 8 * (self.batch_size + 1),), exact=False)
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         each = (times if sizes.is_stacked else held_singly)(self.batch_size, sizes.input)
-        out = times(self.batch_size, sizes.input, slots=True)
-        if out is not None and sizes.input is not None and (known := of_typical(self.batch_size, sizes.input)):
-            out = min(out, slot_bytes(known) or known)  # they lie one behind the other
+        out = laid_in_one(self.batch_size, sizes.input)
         splits = 16 * (self.batch_size + 1)
-        held = None if each is None or out is None else each + out + splits
+        held = sizes.at_least_as_sampled(None if each is None or out is None else each + out + splits)
         return Footprint(held, f"{self.batch_size:,} elements, and as many in one batch", held)
 
     @property

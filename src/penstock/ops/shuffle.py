@@ -101,9 +101,10 @@ class Shuffle(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         count = sizes.count if self._whole(sizes.count) else self.buffer_size
+        size = count if self.buffer_size is None else self.buffer_size
         held = None if count is None or count < 0 else memory_needed(count, sizes.input)
         text = "all" if count is None or count < 0 else f"{count:,}"
-        floor = None if sizes.input is None else least_memory_needed(max(0, count or 0), sizes.input)
+        floor = None if sizes.input is None else least_memory_needed(max(0, count or 0), size or 0, sizes.input)
         return Footprint(held, f"{text} elements in the buffer, the rest on disk", floor, spills=True)
 
     def open(self, context: Context) -> Cursor:
@@ -121,7 +122,7 @@ class _ShuffleCursor(Cursor):
     def __init__(self, context: Context, buffer_size: int | None, key: int) -> None:
         self._input = context.input()
         self._buffer_size = buffer_size
-        self._draws = Draws(buffer_size, key, most_ahead=max(64, context.share.budget_bytes // 128))
+        self._draws = Draws(buffer_size, key, most_ahead=max(64, context.share.free_bytes // 128))
         self._waiting = Waiting(context.share, context.spill, context.arena, self._draws)
         self._transit = Transit(context.share, None)
         total = context.node.input.spec.cardinality if buffer_size is None else buffer_size

@@ -82,7 +82,7 @@ class SparseBatch(Op):
         else:
             out = times(1, sizes.output, slots=True)
         each = held_singly(self.batch_size, sizes.input)
-        held = None if each is None or out is None else each + out
+        held = sizes.at_least_as_sampled(None if each is None or out is None else each + out)
         return Footprint(held, f"{self.batch_size:,} elements and the indices of their values in one batch", held)
 
     @property

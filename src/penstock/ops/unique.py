@@ -88,8 +88,11 @@ class _UniqueCursor(UnaryCursor):
         return self._held_bytes // len(self._keys) if self._keys else _ENTRY_BYTES + _KEY_BYTES
 
     def _remark(self) -> str:
+        expected = self._richness.expected()
+        enough = "twice as many" if expected is None else f"{expected:,} distinct elements in all"
         return (
-            f"{self._richness.summary}, each of which takes {self._each_bytes} B; what follows, only the data can tell"
+            f"{self._richness.summary}, each of which takes {self._each_bytes} B; what follows, only the data can "
+            f"tell: this is for {enough}"
         )
 
     def pull(self, n: int) -> Block | None:

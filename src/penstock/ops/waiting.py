@@ -18,6 +18,7 @@ datasets must stay.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -44,7 +45,9 @@ _NEST_BYTES = 100
 # What is known of a file, and of an element that is a batch of its own.
 _FILE_INDEX_BYTES = 600
 _ALONE_INDEX_BYTES = 300
-_SOME_FILES = 16
+_SOME_FILES = 8
+# So many files, at most, have little left in them for each one that is full.
+_FILES_LEFT = 2
 # Large elements are written to files of about this size: a file stays until its last element is drawn, and most of it
 # would be of no use by then if there were many.
 _FILE_BYTES = 256 << 10
@@ -73,15 +76,26 @@ def memory_needed(count: int, size: ElementSize | None) -> int | None:
     return count * ((0 if size.is_view else size.nbytes) + _ENTRY_BYTES + _ARRAY_BYTES * len(size.leaves))
 
 
-def least_memory_needed(count: int, size: ElementSize) -> int:
-    """Bytes without which so many elements cannot wait even on disk: an index of them, and three on their way."""
-    # With no memory to spare a file has as much as one small batch, or one element, which then is a batch of its own.
-    num_files = _SOME_FILES + min(count, count * size.nbytes // _LEAST_BATCH_BYTES)
-    alone = _ALONE_INDEX_BYTES if size.nbytes >= _LEAST_BATCH_BYTES else 0
-    index = count * (24 + alone) + num_files * _FILE_INDEX_BYTES
-    one = memory_needed(1, size)
-    index = min(index, count * (one or 0) + _SOME_FILES * _FILE_INDEX_BYTES)  # where all can stay, none need go
-    return index + 3 * max(one or 0, size.slots(1)) + 2 * _LEAST_BATCH_BYTES
+def least_memory_needed(count: int, buffer_size: int, size: ElementSize) -> int:
+    """Bytes without which so many elements cannot wait even on disk: an index of them, and some on their way.
+
+    The buffer may be for more elements than there are.
+    """
+    typical = min(size.nbytes, int(1.25 * size.typical_bytes) or size.nbytes)
+    each = typical + _ENTRY_BYTES + _ARRAY_BYTES * len(size.leaves)
+    alone = _ALONE_INDEX_BYTES if each >= _LEAST_BATCH_BYTES else 32 * each // _LEAST_BATCH_BYTES + 1
+    # A file has half of what was in memory, so that there are the fewer of them the more is, and stays until the last
+    # of it was drawn. What both take together is least where both take the same.
+    gathered = math.isqrt(2 * _FILE_INDEX_BYTES * _FILES_LEFT * count * each)
+    # With no memory to spare a file has as much as one small batch, or one element.
+    files = min(count, count * each // _LEAST_BATCH_BYTES) * _FILE_INDEX_BYTES
+    index = count * alone + _SOME_FILES * _FILE_INDEX_BYTES + min(files, 2 * gathered)
+    one = max(memory_needed(1, size) or 0, size.slots(1))
+    # Where all can stay, none need go.
+    index = min(index, one + count * each + _SOME_FILES * _FILE_INDEX_BYTES)
+    least = index + 2 * one + 2 * _LEAST_BATCH_BYTES
+    # Draws are known ahead for all that the buffer could hold, but take an eighth of what there is at most.
+    return least + min(24 * buffer_size, 24 * count + least // 7)
 
 
 class _Sorted:
@@ -218,8 +232,10 @@ class Waiting:
 
     def _try_charge(self, nbytes: int) -> bool:
         budget = self._share.budget_bytes
-        # A quarter is for others in any case; and who is short gets what is lacking (`_let_go`).
-        if self._bytes + self._index_bytes + nbytes > (budget // 2 if self._share.under_pressure else budget // 4 * 3):
+        # A quarter is for others in any case, but for what is nobody else's; who is short gets what is lacking
+        # (`_let_go`).
+        most = budget // 2 if self._share.under_pressure else max(budget // 4 * 3, self._share.floor_bytes)
+        if self._bytes + self._index_bytes + nbytes > most:
             return False
         # Once there are files there always is a way out: others are asked to let go only before.
         charged = self._share.charge_free(nbytes, budget // 10) if self._files else self._share.try_charge(nbytes)

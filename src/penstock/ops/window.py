@@ -15,7 +15,7 @@ from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure
 from ..errors import PlanError
-from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, times
+from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, several
 from ..plan.op import Context, Op, argument
 from ..spec import DatasetSpec, Spec, element_bytes, map_specs, spec_leaves
 from .stacking import unlike
@@ -95,14 +95,15 @@ class Window(Op):
         own = sizes.input and dataclasses.replace(sizes.input, is_view=False)
         if self._takes_slices(sizes.is_stacked):  # windows are copies
             count = self._num_held + self.size
-            held = times(count, own)
+            held = several(count, own)
         else:
             count = self._num_held
             held = held_singly(count, own)
+        held = sizes.at_least_as_sampled(held)
         return Footprint(held, f"{count:,} elements in the window", held)
 
     def output_size(self, inputs: list[ElementSize]) -> ElementSize:
-        return inputs[0].stacked(self.size)
+        return inputs[0].gathered(self.size)
 
     def open(self, context: Context) -> Cursor:
         assert self.shift is not None

@@ -19,9 +19,11 @@ __all__ = [
     "Measured",
     "Sizes",
     "held_singly",
+    "laid_in_one",
     "of_calls",
     "of_typical",
     "one_element",
+    "several",
     "times",
 ]
 
@@ -59,11 +61,26 @@ class ElementSize:
         is_view = self.is_view and other.is_view
         if len(self.leaves) != len(other.leaves):
             return ElementSize((max(sum(self.leaves), sum(other.leaves)),), exact, is_view)
-        return ElementSize(tuple(map(max, self.leaves, other.leaves)), exact, is_view)
+        typical = max(self.typical_bytes, other.typical_bytes) if self.typical_bytes and other.typical_bytes else 0
+        return ElementSize(tuple(map(max, self.leaves, other.leaves)), exact, is_view, typical)
 
     def stacked(self, count: int) -> ElementSize:
-        """The size of a batch of such elements."""
+        """The size of a batch of such elements, each of them as large as any."""
         return ElementSize(tuple(count * leaf for leaf in self.leaves), self.exact)
+
+    def gathered(self, count: int) -> ElementSize:
+        """The size of so many such elements together, each as large as it is."""
+        most, nbytes = self.stacked(count), sum(self.leaves)
+        if not self.typical_bytes or count < 1:
+            return most
+        return most.at_most(nbytes + (count - 1) * min(nbytes, self.typical_bytes))
+
+    def at_most(self, nbytes: int) -> ElementSize:
+        """The same if all leaves together are no larger than this, else so much of each that they are."""
+        total = sum(self.leaves)
+        if total <= nbytes:
+            return self
+        return dataclasses.replace(self, leaves=tuple(-(-leaf * nbytes // total) for leaf in self.leaves))
 
     @property
     def nbytes(self) -> int:
@@ -82,6 +99,8 @@ class Measured(NamedTuple):
 
     `temporary_bytes` is the most that a call of its function took beside its result; None where that was not measured.
     `operator` names the stage. `typical_bytes` is what its elements take on average, where that is of interest.
+    `needed_bytes` is what it held at most when it had to make do with as little as possible, in a sample.
+    `num_elements` is how many it gave until there were no more; None where the end was not seen.
     """
 
     element_bytes: int = 0
@@ -89,6 +108,8 @@ class Measured(NamedTuple):
     temporary_bytes: int | None = None
     operator: str = ""
     typical_bytes: int = 0
+    needed_bytes: int = 0
+    num_elements: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,11 +119,13 @@ class Sizes:
     Attributes:
         inputs: The size of an element of each input; None where it is not known.
         output: The size of an element that it gives.
-        counts: How many elements each input has, or `UNKNOWN`, or `INFINITE`.
+        counts: How many elements each input has, or was seen to have, or `UNKNOWN`, or `INFINITE`.
         specs: What is known of the elements of each input otherwise.
         held_bytes: What the stage held in a sample, at most; 0 where none was run. For operators whose need follows
             from the data.
         stacked: Of each input, whether it gives its elements stacked; else each is an object of its own.
+        needed_bytes: What the stage held in a sample that made do with as little as possible; 0 where none was run.
+        is_all_seen: Whether the sample has seen its inputs to their end.
     """
 
     inputs: tuple[ElementSize | None, ...]
@@ -111,11 +134,24 @@ class Sizes:
     specs: tuple[Any, ...]
     held_bytes: int = 0
     stacked: tuple[bool, ...] = ()
+    needed_bytes: int = 0
+    is_all_seen: bool = False
 
     def at_least_as_seen(self, nbytes: int | None) -> int | None:
         """What an operator needs by its arguments, or held in a sample if that is more."""
         seen = int(self.held_bytes * _MARGIN)
         return seen or None if nbytes is None else max(nbytes, seen)
+
+    def at_least_as_sampled(self, nbytes: int | None) -> int | None:
+        """What an operator needs that holds a given number of elements.
+
+        Of a known size they take so much and no more. Of others `nbytes` is for one of the largest among those that
+        are common; in a sample there may have been more large ones at a time, or never as many at all.
+        """
+        if nbytes is None or not self.needed_bytes or (self.input is not None and self.input.exact):
+            return nbytes
+        sampled = int(self.needed_bytes * _MARGIN)
+        return sampled if self.is_all_seen else max(nbytes, sampled)
 
     @property
     def input(self) -> ElementSize | None:
@@ -159,10 +195,22 @@ def times(count: int, size: ElementSize | None, slots: bool = False) -> int | No
 
 def held_singly(count: int, size: ElementSize | None) -> int | None:
     """Bytes of so many elements that are held one by one, with the objects around them."""
+    nbytes = several(count, size)
+    return None if nbytes is None or size is None else nbytes + count * objects_per_element(len(size.leaves))
+
+
+def several(count: int, size: ElementSize | None) -> int | None:
+    """Bytes of so many elements, of which few are as large as any, where it is known what is common."""
     nbytes = times(count, size)
-    if nbytes is None or size is None:
-        return None
-    return min(nbytes, of_typical(count, size) or nbytes) + count * objects_per_element(len(size.leaves))
+    return None if nbytes is None or size is None else min(nbytes, of_typical(count, size) or nbytes)
+
+
+def laid_in_one(count: int, size: ElementSize | None) -> int | None:
+    """The same for elements that are copied into slots, one behind the other."""
+    nbytes = times(count, size, slots=True)
+    if nbytes is None or size is None or not (common := of_typical(count, size)):
+        return nbytes
+    return min(nbytes, slot_bytes(common) or common)
 
 
 def of_typical(count: int, size: ElementSize) -> int:

@@ -35,7 +35,7 @@ def advice(
         return seen._replace(
             element_bytes=largest,
             held_bytes=max(seen.held_bytes, share.expects()),
-            typical_bytes=meter.num_bytes // max(1, meter.num_elements),
+            typical_bytes=meter.typical_bytes,
         )
 
     division = divide(plan, measured)

@@ -126,7 +126,7 @@ class Stages:
         if self._plan is None:
             return []
         # By the size of elements alone: what a stage held so far is on the ledger, and may be more than it needs.
-        division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0))
+        division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0, num_elements=None))
         floors = _floors(division)
         return [(share, floors[key]) for key, share in self.shares.items()]
 
@@ -141,7 +141,12 @@ class Stages:
             if twins:
                 meter = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
                 peak_bytes = max([self.shares[id(twin)].peak_bytes for twin in twins])
-        return Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes, node.op.name)
+        seen = Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes, node.op.name)
+        if meter.ended:
+            seen = seen._replace(num_elements=meter.num_elements)
+        if self.ledger.frugal:
+            seen = seen._replace(typical_bytes=meter.typical_bytes, needed_bytes=peak_bytes)
+        return seen
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""

@@ -32,6 +32,8 @@ class Meter:
     waiting_ns: int = 0
     worker_ns: int = 0
     largest_bytes: int = 0
+    #: Whether it has said that there are no more elements.
+    ended: bool = False
     #: Whether the size of every element counts, not only of some.
     looks_at_all: bool = False
     #: The most that a call of its function took beside its result; None where no sample has measured it.
@@ -57,6 +59,11 @@ class Meter:
     def saw_temporaries(self, nbytes: int) -> None:
         """A call of the stage's function took so much beside its result."""
         self.temporary_bytes = max(nbytes, self.temporary_bytes or 0)
+
+    @property
+    def typical_bytes(self) -> int:
+        """What an element takes on average."""
+        return self.num_bytes // max(1, self.num_elements)
 
     @property
     def busy_s(self) -> float:
@@ -94,7 +101,9 @@ class MeteredCursor(Cursor):
         meter.elapsed_ns += elapsed
         if self._consumer is not None and self._in_its_time:
             self._consumer.inputs_ns += elapsed
-        if block is not None:
+        if block is None:
+            meter.ended = True
+        else:
             meter.num_pulls += 1
             meter.num_elements += block.size
             if block.columns is not None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import penstock.memory.arena
 from penstock.block import Block
-from penstock.element import LEAF, Failed
+from penstock.element import LEAF, Failed, Ragged, Sparse
 from penstock.errors import OverBudget
 from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger
@@ -403,6 +403,9 @@ def test_bytes_that_no_slot_holds() -> None:
     assert unaccounted(slot[1], users[1], Failed(ValueError())) == 0
     assert unaccounted(fresh[1], (fresh[2], slot[3])) == 64
     assert unaccounted(np.float32(1), {"a": np.zeros(3), "b": users[0]}) == 28
+    splits = np.array([0, 400, 1000])
+    assert unaccounted(Ragged(slot, splits), Ragged(fresh, splits)) == 24 + 24 + 320
+    assert unaccounted(Sparse(np.zeros((10, 1), np.int64), slot[:10, 0], np.array([99]))) == 88
 
 
 def pages_present(array: np.ndarray) -> float:
