@@ -7,7 +7,9 @@ shuffles indices. Files whose buffers are compressed, and remote ones, are a str
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -171,12 +173,23 @@ def _as_table(given: Any) -> Any:
 
 def _look_at_files(paths: tuple[str, ...]) -> tuple[Any, list[Piece] | None]:
     """The schema of the first file, and all record batches if they are there at once, mapped."""
+    with _LOOKING:
+        return _mapped_files(paths, _own_pool())
+
+
+# Who looks at files is alone with the pool: what it gives is theirs.
+_LOOKING = threading.Lock()
+
+
+@functools.cache
+def _own_pool() -> Any:
+    """A pool of our own: what others take from Arrow at the same time says nothing about our files.
+
+    It lives as long as the process: memory that is given back to a pool which is gone ends the process.
+    """
     import pyarrow as pa
 
-    # One of our own: what others take from Arrow at the same time says nothing about these files.
-    pool = pa.proxy_memory_pool(pa.default_memory_pool())
-    # In a function of its own, which drops what it has read before the pool is gone.
-    return _mapped_files(paths, pool)
+    return pa.proxy_memory_pool(pa.default_memory_pool())
 
 
 def _mapped_files(paths: tuple[str, ...], pool: Any) -> tuple[Any, list[Piece] | None]:
@@ -195,9 +208,10 @@ def _mapped_files(paths: tuple[str, ...], pool: Any) -> tuple[Any, list[Piece] |
                 return schema, None
             num_rows = 0
             for number in range(reader.num_record_batches):
+                before = pool.bytes_allocated()
                 batch = reader.get_batch(number)
                 batch.validate()
-                if pool.bytes_allocated():  # it had to be inflated
+                if pool.bytes_allocated() > before:  # it had to be inflated
                     return schema, None
                 pieces.append(Piece(path, num_rows, batch))
                 num_rows += batch.num_rows
