@@ -95,7 +95,7 @@ class AheadCursor(Cursor):
             with changed:
                 lease = self._admit()
                 while lease is None and not self._threads.stopped:
-                    changed.wait()
+                    changed.wait(self._patience_s())
                     lease = self._admit()
                 if self._threads.stopped or lease is None:
                     if lease is not None:
@@ -103,7 +103,7 @@ class AheadCursor(Cursor):
                     return
                 item = self._making = Ready(None, 0, lease)
                 self._begin(item)
-                demand = min(self._demand, self._capacity)
+                demand = self._num_to_make()
             if not item.done:
                 self._make(item, demand)
             with changed:
@@ -121,6 +121,7 @@ class AheadCursor(Cursor):
                 changed.notify_all()
                 if self._ended:
                     return
+            del item  # it would keep a slot from being used again while this thread waits
 
     def _admit(self) -> Lease | None:
         if self._inline:
@@ -130,6 +131,13 @@ class AheadCursor(Cursor):
             return None
         # What nobody waits for yet is a luxury even if nothing is there.
         return self._admission.try_admit(len(self._ready) + (self._given is not None) + (not self._wanted))
+
+    def _patience_s(self) -> float | None:
+        """How long to wait before asking again, if nobody tells; None: until somebody does."""
+        return None
+
+    def _num_to_make(self) -> int:
+        return min(self._demand, self._capacity)
 
     def _begin(self, item: Ready) -> None:
         try:

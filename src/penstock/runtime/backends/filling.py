@@ -1,0 +1,96 @@
+"""Filling: threads make the elements of one batch side by side in its slot, and the next batch while that is used.
+
+What comes out is a block as large as the batch: its slot *is* the batch, and nobody copies it. Working ahead waits for
+a slot that is free, such as the one of the batch that the caller has just dropped: it never takes memory of its own.
+"""
+
+from __future__ import annotations
+
+from ...block import Block
+from ...cursor import Cursor, State
+from ...memory.arena import Arena
+from ...memory.ledger import Lease, Share
+from ...memory.spill import SpillSpace
+from ..channel import Boundary, Ready
+from ..meter import Meter
+from .ahead import AheadCursor
+from .crew import Crew
+
+__all__ = ["FillingCursor"]
+
+# The caller drops a batch without telling: looked for after so long, and then twice as long each time, up to the last.
+_FIRST_LOOK_S = 0.0005
+_LAST_LOOK_S = 0.05
+
+
+class FillingCursor(AheadCursor):
+    """What an inline cursor (`input`) makes with its crew, one block of `size` elements ahead of demand at most."""
+
+    def __init__(
+        self,
+        input: Cursor,
+        crew: Crew,
+        size: int,
+        share: Share,
+        arena: Arena,
+        meter: Meter,
+        boundary: Boundary,
+        spill: SpillSpace,
+        live: bool,
+    ) -> None:
+        super().__init__(input, size, share, arena, meter, boundary, spill)
+        self._crew = crew
+        self._slots = arena.slots
+        self._slot_bytes = 0
+        self._live = live
+        self._num_left = size  # of the batch that the consumer is at
+        self._looked_s = _FIRST_LOOK_S
+        self._next_look_s: float | None = None
+
+    def _note(self) -> None:
+        pass  # the number of elements is nobody's choice
+
+    def _admit(self) -> Lease | None:
+        self._next_look_s = None
+        if self._wanted and self._num_ready() < self._num_left:
+            self._looked_s = _FIRST_LOOK_S
+        elif self._live:
+            return None
+        elif self._slot_bytes and not self._slots.has_unused(self._slot_bytes):
+            if not self._num_ready() and self._looked_s <= _LAST_LOOK_S:
+                self._next_look_s, self._looked_s = self._looked_s, 2 * self._looked_s
+            return None
+        return super()._admit()
+
+    def _patience_s(self) -> float | None:
+        return self._next_look_s
+
+    def _num_to_make(self) -> int:
+        # To the end of a batch: more would be cut, and copied.
+        return (self._num_left - self._num_ready() - 1) % self._capacity + 1
+
+    def _make(self, item: Ready, demand: int) -> None:
+        super()._make(item, demand)
+        if item.block is not None:
+            self._slot_bytes = self._slots.bytes_of(item.block)
+
+    def pull(self, n: int) -> Block | None:
+        with self._threads.changed:
+            self._num_left = n
+            block = super().pull(n)
+            if block is not None:
+                self._num_left = n - block.size or self._capacity
+            return block
+
+    def state(self) -> State:
+        """As other ways to run a function save it, and can read it: the number of threads may change."""
+        (place, below, *taken), offset = super().state()
+        offset += sum(taken)
+        return [below, place - sum(taken), offset, 0, []] if offset else [place, below]
+
+    def restore(self, state: State) -> None:
+        self._input.restore(state)
+
+    def close(self) -> None:
+        self._crew.stop()
+        super().close()
