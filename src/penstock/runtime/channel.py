@@ -134,6 +134,8 @@ class Threads:
         self._conditions: list[threading.Condition] = []
         self.changed = self.condition()
         self.stopped = False
+        #: Whether who stops them waits for their end.
+        self.joins = True
         self._threads: list[threading.Thread] = []
 
     def condition(self) -> threading.Condition:
@@ -161,6 +163,10 @@ class Threads:
     def count(self) -> int:
         return len(self._threads)
 
+    def has_current(self) -> bool:
+        """Whether this is one of them."""
+        return threading.current_thread() in self._threads
+
     def stop(self) -> None:
         with self.changed:
             self.stopped = True
@@ -168,7 +174,7 @@ class Threads:
                 condition.notify_all()
         # A garbage collection may close us from one of our own threads, which holds what the others wait for: they
         # are left to end by themselves then.
-        if threading.current_thread() not in self._threads:
+        if self.joins and not self.has_current():
             for thread in self._threads:
                 thread.join()
         self._threads.clear()

@@ -88,7 +88,7 @@ def test_stopped_in_the_midst_it_makes_no_more() -> None:
     assert inside.wait(DEADLINE_S)
     stopper = threading.Thread(target=crew.stop)
     stopper.start()
-    while not crew._threads.stopped:
+    while not crew.threads.stopped:
         pass
     stopping.set()
     stopper.join(DEADLINE_S)

@@ -283,3 +283,35 @@ def test_results_that_grow_stay_within_the_budget() -> None:
     with dataset.run(memory=8_000_000) as run:
         assert [len(batch["name"][-1]) for batch in run] == [15_000, 31_000, 47_000, 63_000, 79_000, 95_000, 99_000]
         assert run.ledger.peak_bytes <= 8_000_000
+
+
+@pytest.mark.parametrize("where", ["helping", "asking"])
+def test_closed_by_one_of_its_own_threads_it_does_not_wait_for_itself(where: str) -> None:
+    """As a garbage collection in it may do."""
+    closed, begun = threading.Event(), threading.Barrier(2)
+    runs: list[Any] = []
+    names: list[str] = []
+
+    def closing(number: Any) -> Any:
+        if number >= 16:
+            begun.wait(DEADLINE_S)
+            name = threading.current_thread().name
+            names.append(name)
+            if ("ahead" in name) == (where == "asking"):
+                runs.pop().close()
+                closed.set()
+            assert closed.wait(DEADLINE_S)
+        return decode_image(number)
+
+    run = D.range(100).map(closing, num_parallel_calls=2).batch(16).run()
+    assert len(next(run)) == 16
+    runs.append(run)
+    asker = threading.Thread(target=lambda: pytest.raises(Exception, next, run))
+    asker.start()
+    assert closed.wait(DEADLINE_S)
+    asker.join(DEADLINE_S)
+    assert not asker.is_alive()
+    assert len({name.split("-")[1] for name in names}) == 2
+    for thread in threading.enumerate():
+        if thread.name.startswith("penstock-"):
+            thread.join(DEADLINE_S)

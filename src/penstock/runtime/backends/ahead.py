@@ -203,11 +203,15 @@ class AheadCursor(Cursor):
             if item.stowed:
                 self._stowage.bring_back(item)
             block = item.take(n)
+            self._gave(n, block.size)
             if item.empty:
                 self._given = item.lease
                 self._ready.popleft()
             changed.notify_all()
             return block
+
+    def _gave(self, demand: int, size: int) -> None:
+        """So many were given of those that the consumer asked for."""
 
     def _take_back(self) -> None:
         """The consumer asks again: what it was given is no longer on its way."""

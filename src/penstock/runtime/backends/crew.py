@@ -22,7 +22,7 @@ class Crew:
     def __init__(self, num_parallel_calls: int, meter: Meter) -> None:
         self._tuner = ParallelismTuner(num_parallel_calls, meter)
         self._meter = meter
-        self._threads = Threads("map")
+        self.threads = Threads("map")
         self._job: _Job | None = None
 
     def each(self, make: Callable[[int], bool], count: int) -> int:
@@ -38,7 +38,7 @@ class Crew:
         self._meter.worker_ns += job.working_ns
         if job.error is not None:
             raise job.error
-        if self._threads.stopped:
+        if self.threads.stopped:
             raise RuntimeError("the run was closed")
         num_made = job.num_begun()
         if is_alone:
@@ -49,12 +49,12 @@ class Crew:
         return num_made
 
     def _do(self, job: _Job) -> None:
-        changed = self._threads.changed
+        changed = self.threads.changed
         with changed:
             self._job = job
-            job.stopped = self._threads.stopped
-            while self._threads.count < job.num_open and not job.stopped:
-                self._threads.start(self._help)
+            job.stopped = self.threads.stopped
+            while self.threads.count < job.num_open and not job.stopped:
+                self.threads.start(self._help)
             changed.notify_all()
         job.work()
         with changed:
@@ -63,12 +63,12 @@ class Crew:
                 changed.wait()
 
     def _help(self) -> None:
-        changed = self._threads.changed
+        changed = self.threads.changed
         while True:
             with changed:
-                while not self._threads.stopped and (self._job is None or not self._job.num_open):
+                while not self.threads.stopped and (self._job is None or not self._job.num_open):
                     changed.wait()
-                if self._threads.stopped:
+                if self.threads.stopped:
                     return
                 job = self._job
                 assert job is not None
@@ -85,7 +85,7 @@ class Crew:
         job = self._job
         if job is not None:
             job.stopped = True
-        self._threads.stop()
+        self.threads.stop()
 
 
 class _Job:

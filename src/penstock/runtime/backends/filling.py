@@ -6,7 +6,6 @@ a slot that is free, such as the one of the batch that the caller has just dropp
 
 from __future__ import annotations
 
-from ...block import Block
 from ...cursor import Cursor, State
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
@@ -43,7 +42,6 @@ class FillingCursor(AheadCursor):
         self._slots = arena.slots
         self._slot_bytes = 0
         self._live = live
-        self._num_left = size  # of the batch that the consumer is at
         self._looked_s = _FIRST_LOOK_S
         self._next_look_s: float | None = None
 
@@ -52,7 +50,7 @@ class FillingCursor(AheadCursor):
 
     def _admit(self) -> Lease | None:
         self._next_look_s = None
-        if self._wanted and self._num_ready() < self._num_left:
+        if self._wanted and self._num_ready() < self._demand:
             self._looked_s = _FIRST_LOOK_S
         elif self._live:
             return None
@@ -67,20 +65,15 @@ class FillingCursor(AheadCursor):
 
     def _num_to_make(self) -> int:
         # To the end of a batch: more would be cut, and copied.
-        return (self._num_left - self._num_ready() - 1) % self._capacity + 1
+        return (self._demand - self._num_ready() - 1) % self._capacity + 1
 
     def _make(self, item: Ready, demand: int) -> None:
         super()._make(item, demand)
         if item.block is not None:
             self._slot_bytes = self._slots.bytes_of(item.block)
 
-    def pull(self, n: int) -> Block | None:
-        with self._threads.changed:
-            self._num_left = n
-            block = super().pull(n)
-            if block is not None:
-                self._num_left = n - block.size or self._capacity
-            return block
+    def _gave(self, demand: int, size: int) -> None:
+        self._demand = demand - size or self._capacity  # what is left of a batch, or the next one
 
     def state(self) -> State:
         """As other ways to run a function save it, and can read it: the number of threads may change."""
@@ -92,5 +85,7 @@ class FillingCursor(AheadCursor):
         self._input.restore(state)
 
     def close(self) -> None:
+        if self._threads.has_current() or self._crew.threads.has_current():
+            self._threads.joins = self._crew.threads.joins = False  # some may wait for this very thread
         self._crew.stop()
         super().close()
