@@ -6,6 +6,9 @@ a slot that is free, such as the one of the batch that the caller has just dropp
 
 from __future__ import annotations
 
+from time import perf_counter_ns
+
+from ...block import Block
 from ...cursor import Cursor, State
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
@@ -70,7 +73,44 @@ class FillingCursor(AheadCursor):
     def _make(self, item: Ready, demand: int) -> None:
         super()._make(item, demand)
         if item.block is not None:
-            self._slot_bytes = self._slots.bytes_of(item.block)
+            self._learn(item.block)
+
+    def _learn(self, block: Block) -> None:
+        self._slot_bytes = self._slots.bytes_of(block)
+
+    def pull(self, n: int) -> Block | None:
+        changed = self._threads.changed
+        with changed:
+            # What nobody has begun the consumer makes itself, with the crew: it need not wait for a thread to wake.
+            alone = self._inline = not self._ready and self._making is None
+        if not alone:
+            return super().pull(n)
+        block = self._pull_inline(n)
+        if block is not None:
+            with changed:
+                self._gave(n, block.size)
+                self._inline = False
+                self._looked_s = _FIRST_LOOK_S
+                if not self._threads.count and not self._live:
+                    self._threads.start(self._work)
+                changed.notify_all()
+        return block
+
+    def _pull_inline(self, n: int) -> Block | None:
+        self._take_back()
+        if self._ended:
+            return None
+        start = perf_counter_ns()
+        self._ended = True  # unless it goes on
+        lease = self._given = self._admission.try_admit(0)
+        assert lease is not None  # nothing else is in flight
+        block = self._input.pull(n)
+        if block is not None:
+            self._admission.settle(lease, block)
+            self._learn(block)
+            self._ended = False
+        self._meter.waiting_ns += perf_counter_ns() - start
+        return block
 
     def _gave(self, demand: int, size: int) -> None:
         self._demand = demand - size or self._capacity  # what is left of a batch, or the next one
