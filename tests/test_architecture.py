@@ -216,10 +216,11 @@ def test_every_rule_is_in_a_pass_and_has_a_test() -> None:
 
 def test_backends_do_not_import_each_other_but_for_what_they_share() -> None:
     backends = {path.stem for path in (PACKAGE / "runtime" / "backends").glob("*.py")} - {"__init__"}
-    classes = {"InlineCursor", "ParallelCursor", "AheadCursor"}
+    classes = {"InlineCursor", "ParallelCursor", "AheadCursor", "FillingCursor"}
     for backend in backends:
         names = {name for _, name in imported_names(PACKAGE / "runtime" / "backends" / f"{backend}.py")}
-        assert not names & classes, backend
+        built_on = {"AheadCursor"} if backend == "filling" else set()  # one way of working ahead
+        assert not names & classes - built_on, backend
 
 
 def classes_asked_for(node: ast.Call) -> list[str]:

@@ -53,6 +53,15 @@ def failing(x: Any) -> Any:
     return x + 1
 
 
+def decode_image(x: Any) -> Any:
+    """By this name functions are known that threads call for one batch at a time."""
+    return x[:300] + 1
+
+
+def decoded(x: Any) -> Any:
+    return decode_image(x)
+
+
 def threes(x: Any) -> Any:
     """A dataset of three elements, each as large as that of which it is made."""
     return D.range(3).map(lambda i: x * i)
@@ -78,6 +87,8 @@ ON_BOTH: dict[str, Callable[[Any], Any]] = {
     "map in 16 threads": lambda d: d.map(plus_one, num_parallel_calls=16),
     "map in some threads": lambda d: d.map(plus_one, num_parallel_calls=ps.AUTOTUNE),
     "map in threads, batch": lambda d: d.map(lambda x: x[:300] + 1, num_parallel_calls=4).batch(5),
+    "decoded into batches": lambda d: d.map(decoded, num_parallel_calls=1).batch(8),
+    "decoded into batches, prefetch": lambda d: d.map(decoded, num_parallel_calls=1).batch(8).prefetch(2),
     "map, batch": lambda d: d.map(lambda x: x[:300] + 1).batch(5),
     "random_map": lambda d: d.random_map(lambda x, g: x + g.integers(9), seed=1),
     "random_map in threads": lambda d: d.random_map(lambda x, g: x + g.integers(9), seed=1, num_parallel_calls=4),

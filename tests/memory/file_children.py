@@ -32,6 +32,7 @@ READERS: dict[str, Any] = {
     "arrow": lambda path: D.from_arrow(path).shuffle(seed=1).batch(1024),
     "tar": lambda path: D.from_tar(path).batch(4),
     "images": lambda path: D.from_image_folder(path, (224, 224), num_parallel_calls=2).shuffle(1000, seed=1).batch(8),
+    "images-filled": lambda path: D.from_image_folder(path, (128, 128), num_parallel_calls=2).batch(16),
 }
 
 

@@ -116,4 +116,5 @@ WRITERS: dict[str, Callable[[Path, int], int]] = {
     "arrow": arrow,
     "tar": tar,
     "images": images,
+    "images-filled": images,
 }

@@ -158,6 +158,10 @@ class LoadImage:
             named.file = path
             raise named from error
 
+    @property
+    def decodes_images(self) -> bool:
+        return self.decode is not None
+
     def __str__(self) -> str:
         return "read file" if self.decode is None else "load image"
 

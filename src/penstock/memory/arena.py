@@ -254,6 +254,15 @@ class Slots:
         slots = [slot for slots in list(self._by_size.values()) for slot in list(slots)]
         return sum(s.nbytes for s in slots if s.charged_to is not None and getrefcount(s.base) == _ONLY_OURS)
 
+    def has_unused(self, nbytes: int) -> bool:
+        """Whether there is a slot of this size that nobody uses, the caller included. Read without the lock."""
+        return any(getrefcount(slot.base) == _ONLY_OURS for slot in list(self._by_size.get(nbytes, ())))
+
+    def bytes_of(self, block: Block) -> int:
+        """The size of the largest slot in which columns of a block lie; 0 if none does."""
+        slots = [self.by_base.get(id(column.base)) for column in block.columns or ()]
+        return max([slot.nbytes for slot in slots if slot is not None], default=0)
+
     def release_idle(self) -> bool:
         """Frees slots that nobody used for a while, and takes those that the caller holds off the ledger."""
         return self.release_unused(self._num_taken - _RECENTLY_TAKEN)

@@ -109,7 +109,7 @@ class Calls:
             keys = block.positions.tolist()
         if not self._into_slot or block.has_failures or len(rows) == 1:
             return self._listed([], rows, keys, block, place, room)
-        first = self._one(rows[0], keys[0], place)
+        first = self.one(rows[0], keys[0], place)
         if isinstance(first, np.generic):
             return self._scalars(first, rows, keys, block, place, room)
         if room is not None:
@@ -152,7 +152,8 @@ class Calls:
         positions = None if block.positions is None else block.positions[: len(results)]
         return Block.of_rows(results, positions, None if failed else False)
 
-    def _one(self, row: Any, key: int, place: int) -> Any:
+    def one(self, row: Any, key: int, place: int) -> Any:
+        """What it makes of one element: `Failed` if it raises."""
         if type(row) is Failed:
             return row
         try:

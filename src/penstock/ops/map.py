@@ -19,6 +19,7 @@ from ..plan.op import Context, ElementFunction, Op, Room, show
 from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec
 from .calling import Calls, as_result, call, check_callable, check_parallel_calls
+from .filling import FillingCalls, decodes_images, is_worth_filling
 
 __all__ = ["Map"]
 
@@ -44,7 +45,8 @@ class Map(Op):
         vectorized: `map_func` gets whole arrays with a leading axis, and returns such.
         stateful: The function keeps state between calls: it is called in order, one at a time, and nothing moves past.
 
-    Memory: nothing between pulls; with parallel calls, num_parallel_calls × the elements of a call.
+    Memory: nothing between pulls; with parallel calls, num_parallel_calls × the elements of a call. Where images are
+        decoded for a batch, the batch, and the next one in a slot that is free.
     State: its input's.
 
     >>> import penstock as ps
@@ -58,10 +60,11 @@ class Map(Op):
     vectorized: bool = dataclasses.field(default=False, kw_only=True)
     stateful: bool = dataclasses.field(default=False, kw_only=True)
     into_slot: bool = dataclasses.field(default=False, kw_only=True)
+    fills: int = dataclasses.field(default=0, kw_only=True)
     telling: bool = dataclasses.field(default=False, kw_only=True)
 
     spec_is_hidden = True
-    internal: ClassVar[tuple[str, ...]] = ("into_slot", "telling")
+    internal: ClassVar[tuple[str, ...]] = ("into_slot", "fills", "telling")
 
     def __post_init__(self) -> None:
         check_callable("map_func", self.map_func)
@@ -82,6 +85,7 @@ class Map(Op):
             num_parallel_calls=parallel,
             deterministic=self.deterministic,
             tells_failures=self.telling,
+            fills=self.fills,
         )
 
     @property
@@ -93,6 +97,12 @@ class Map(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint:
         calls = of_calls(self.traits.num_parallel_calls, sizes)
+        if self.fills:
+            batch, one = times(self.fills, sizes.output, slots=True), times(1, sizes.output)
+            # At least the one that is being made, and the one before it, which waits.
+            floor = None if calls.floor_bytes is None or one is None else calls.floor_bytes + one
+            held = None if batch is None else 2 * batch
+            return Footprint(held, "the batch that is being made, and the next one in a slot that is free", floor)
         stacked = times(1, sizes.input, slots=True)
         if not self.vectorized or calls.floor_bytes is None or stacked is None:
             return calls
@@ -100,14 +110,24 @@ class Map(Op):
         return Footprint(held, f"{calls.reason}, and what goes in, stacked", calls.floor_bytes + stacked)
 
     def remark(self) -> str:
+        if self.fills:
+            return "decoded straight into the batch"
         if not self.into_slot:
             return ""
         return "small results stacked as they are made" if self.traits.num_parallel_calls else "into the batch's slot"
 
     def collating(self) -> Op | None:
-        if self.into_slot or self.vectorized:
+        if self.into_slot or self.vectorized or self.fills:
             return None
         return dataclasses.replace(self, into_slot=True)
+
+    def filling(self, size: int) -> Op | None:
+        parallel = self.traits.num_parallel_calls
+        if not parallel or self.vectorized or self.telling or self.into_slot or self.fills:
+            return None
+        if not is_worth_filling(parallel, size) or not decodes_images(self.map_func):
+            return None
+        return dataclasses.replace(self, fills=size)
 
     def merged_with(self, inner: Node) -> Op | None:
         other = inner.op
@@ -124,6 +144,8 @@ class Map(Op):
     def element_function(self, context: Context) -> ElementFunction:
         if self.vectorized:
             return _VectorizedCall(self.map_func, context)
+        if self.fills:
+            return FillingCalls(self.map_func, context, self.fills)
         return Calls(self.map_func, context, self.into_slot)
 
 
@@ -142,6 +164,10 @@ class Composed:
             error.add_note(f"in map({show(self.first)}) at {self.origin}")
             raise
         return call(self.then, between if isinstance(between, np.number) else as_result(between, parts))
+
+    @property
+    def decodes_images(self) -> bool:
+        return decodes_images(self.first) or decodes_images(self.then)
 
     def __str__(self) -> str:
         return f"{show(self.first)} then {show(self.then)}"

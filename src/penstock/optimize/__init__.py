@@ -11,6 +11,7 @@ from .absorb_order import absorb_order
 from .collate_maps import collate_maps
 from .driver import Rewrite, Rule, Step, optimize
 from .drop_noops import drop_noops
+from .fill_batches import fill_batches
 from .gather_batches import gather_batches
 from .merge_neighbours import merge_neighbours
 from .parse_blocks import parse_blocks
@@ -22,7 +23,7 @@ __all__ = ["PASSES", "Rewrite", "Rule", "Step", "optimize", "optimized"]
 PASSES: tuple[tuple[Rule, ...], ...] = (
     (drop_noops, parse_blocks),
     (merge_neighbours, absorb_order, sink_order, regroup_rows),
-    (collate_maps,),
+    (fill_batches, collate_maps),
     (gather_batches,),
 )
 

@@ -95,6 +95,13 @@ class Reader(Protocol):
         """The elements at these indices, as columns: a view where the index is a slice and the source allows it."""
 
 
+class Crew(Protocol):
+    """Threads that share the work on one block."""
+
+    def each(self, make: Callable[[int], bool], count: int) -> int:
+        """Calls `make` with 0, 1, … until one call says no; returns how many there were, each of which is done."""
+
+
 class Counts(Protocol):
     """What a stage counts, for `stats()`."""
 
@@ -123,6 +130,10 @@ class Context(Protocol):
     deterministic: bool
     #: Whether the consumer makes a batch of each block as it comes.
     takes_whole_blocks: bool
+
+    @property
+    def crew(self) -> Crew | None:
+        """The threads of an operator that `fills`."""
 
     @property
     def transit(self) -> Transit:
@@ -360,6 +371,10 @@ class Op:
 
     def collating(self) -> Op | None:
         """This operator, stacking what it makes as it makes it; None if it does already, or cannot."""
+        return None
+
+    def filling(self, size: int) -> Op | None:
+        """This operator, making results in threads that share the slot of a batch of so many; None if it should not."""
         return None
 
     @property

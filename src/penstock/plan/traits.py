@@ -35,6 +35,7 @@ class Traits:
         live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
         num_parallel_calls: Threads asked for; 0 for none.
         deterministic: Whether parallel calls keep the order; None leaves it to the options.
+        fills: How many results its calls write side by side, all threads into one block; 0 if each thread has its own.
         run_ahead: Elements to make ready before they are asked for; 0 for none.
         collates: It stacks its input elements, and gladly takes them stacked already.
         passes_columns: Gives its input's elements as they came, so that who stacks them may stand further down.
@@ -53,6 +54,7 @@ class Traits:
     live: bool = False
     num_parallel_calls: int = 0
     deterministic: bool | None = None
+    fills: int = 0
     run_ahead: int = 0
     collates: bool = False
     passes_columns: bool = False

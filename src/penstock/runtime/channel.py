@@ -155,6 +155,8 @@ class Threads:
         self.changed = self.condition()
         self.stopped = False
         self._failure: BaseException | None = None
+        #: Whether who stops them waits for their end.
+        self.joins = True
         self._threads: list[threading.Thread] = []
 
     def condition(self) -> threading.Condition:
@@ -197,6 +199,10 @@ class Threads:
     def count(self) -> int:
         return len(self._threads)
 
+    def has_current(self) -> bool:
+        """Whether this is one of them."""
+        return threading.current_thread() in self._threads
+
     def stop(self) -> None:
         with self.changed:
             self.stopped = True
@@ -204,7 +210,7 @@ class Threads:
                 condition.notify_all()
         # A garbage collection may close us from one of our own threads, which holds what the others wait for: they
         # are left to end by themselves then.
-        if threading.current_thread() not in self._threads:
+        if self.joins and not self.has_current():
             for thread in self._threads:
                 thread.join()
         self._threads.clear()

@@ -32,6 +32,8 @@ from ..plan.traits import COLLATES, SOURCE
 from ..spec import Spec
 from .advice import advice
 from .backends.ahead import AheadCursor
+from .backends.crew import Crew
+from .backends.filling import FillingCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
 from .channel import Boundary
@@ -242,6 +244,7 @@ class _Context:
 
     detached = False
     takes_whole_blocks = False
+    crew: Crew | None = None
     _places: _Places | None = None
 
     def __init__(
@@ -425,6 +428,8 @@ def _cursor_of(context: _Context) -> Cursor:
         return context.run_ahead(context.input(), traits.run_ahead)
     if traits.runtime != "elementwise":
         return op.open(context)
+    if traits.fills:
+        context.crew = Crew(traits.num_parallel_calls, context.meter)
     function = op.element_function(context)
     if not traits.num_parallel_calls:
         return InlineCursor(context.input(), function, traits, context.transit)
@@ -433,6 +438,10 @@ def _cursor_of(context: _Context) -> Cursor:
     context.detach()
     live = any(node.op.traits.live for node in context.node.walk())
     share, arena, meter = context.share, context.arena, context.meter
+    if context.crew is not None:
+        inner = InlineCursor(context.input(), function, traits, context.transit)
+        boundary, spill = context.boundary, context.spill
+        return FillingCursor(inner, context.crew, traits.fills, share, arena, meter, boundary, spill, live)
     return ParallelCursor(
         context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
     )

@@ -95,7 +95,7 @@ class AheadCursor(Cursor):
             with changed:
                 demand, lease = self._admit()
                 while lease is None and not self._threads.stopped:
-                    changed.wait()
+                    changed.wait(self._patience_s())
                     demand, lease = self._admit()
                 if self._threads.stopped or lease is None:
                     if lease is not None:
@@ -120,6 +120,7 @@ class AheadCursor(Cursor):
                 changed.notify_all()
                 if self._ended:
                     return
+            del item  # it would keep a slot from being used again while this thread waits
 
     def _admit(self) -> tuple[int, Lease | None]:
         """How many elements to make now, and their lease."""
@@ -130,7 +131,14 @@ class AheadCursor(Cursor):
             return 0, None
         # What nobody waits for yet is a luxury even if nothing is there.
         num_in_flight = len(self._ready) + (self._given is not None) + (not self._wanted)
+        return self._admit_beside(num_in_flight)
+
+    def _admit_beside(self, num_in_flight: int) -> tuple[int, Lease | None]:
         return self._admission.try_admit_some(num_in_flight, min(self._demand, self._capacity))
+
+    def _patience_s(self) -> float | None:
+        """How long to wait before asking again, if nobody tells; None: until somebody does."""
+        return None
 
     def _begin(self, item: Ready) -> None:
         try:
@@ -196,11 +204,15 @@ class AheadCursor(Cursor):
             if item.stowed:
                 self._stowage.bring_back(item)
             block = item.take(n)
+            self._gave(n, block.size)
             if item.empty:
                 self._given = item.lease
                 self._ready.popleft()
             changed.notify_all()
             return block
+
+    def _gave(self, demand: int, size: int) -> None:
+        """So many were given of those that the consumer asked for."""
 
     def _take_back(self) -> None:
         """The consumer asks again: what it was given is no longer on its way."""
