@@ -26,7 +26,7 @@ from .runtime.settings import settings_of
 from .spec import INFINITE
 from .verbs import combination, combination_method, ending, handing_over, method, source
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "seeded_node"]
 
 
 _NO_OPTIONS = Options()
@@ -327,7 +327,7 @@ class Dataset:
         if epoch is None:
             epoch = self._epochs.next
         settings = settings_of(options, self._measured)
-        run = Run(self.seeded_node, settings, epoch, Dataset, self._loaded)
+        run = Run(seeded_node(self), settings, epoch, Dataset, self._loaded)
         self._epochs.begin(epoch)
         return run
 
@@ -335,14 +335,6 @@ class Dataset:
         """Goes on from a saved position: with its epoch, and with what was drawn where nobody chose a seed."""
         self._epochs.begin(epoch)
         self._epochs.load(dict(zip(drawn_seeds(self.node), seeds, strict=True)))
-
-    @property
-    def seeded_node(self) -> Node:
-        """The plan that runs: with seeds of a position that was loaded, for operators which the user gave none."""
-        loaded = self._epochs.loaded_seeds()
-        if not loaded:
-            return self.node
-        return reseeded(self.node, [loaded.get(seed, seed) for seed in drawn_seeds(self.node)])
 
     @property
     def next_epoch(self) -> int:
@@ -379,3 +371,11 @@ class Dataset:
 def _first_element(node: Node) -> Any:
     with Run(node, settings_of(_NO_OPTIONS), 0, Dataset) as run:
         return next(run)
+
+
+def seeded_node(dataset: Dataset) -> Node:
+    """The plan that runs: with seeds of a position that was loaded, for operators which the user gave none."""
+    loaded = dataset._epochs.loaded_seeds()
+    if not loaded:
+        return dataset.node
+    return reseeded(dataset.node, [loaded.get(seed, seed) for seed in drawn_seeds(dataset.node)])

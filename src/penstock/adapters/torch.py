@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dataset import Dataset
+from ..dataset import Dataset, seeded_node
 from ..element import Ragged, Sparse
 from ..errors import BadArgument, BadType
 from ..runtime.process_pool import budget_bytes, get_memory
@@ -168,7 +168,7 @@ def _feed_class() -> Any:
             memory = self.dataset.options().memory if self.memory is None else self.memory
             share = self.dataset.shard(num_workers, number)
             # On its own: what it begins in this process must not count for the dataset twice.
-            alone = Dataset(share.seeded_node, share.options())
+            alone = Dataset(seeded_node(share), share.options())
             whole = get_memory() if memory is None else budget_bytes(memory)
             return alone.run(whole // num_workers, epoch=epoch, optimize=self.optimize)
 
