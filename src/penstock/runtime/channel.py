@@ -255,10 +255,23 @@ class Ready:
         return self.block is not None or self.stowed or self.error is not None
 
     def take(self, n: int) -> Block:
+        """The next n elements, or all that are left."""
         assert self.block is not None
-        part = self.block if not self.offset and n >= self.block.size else self.block[self.offset : self.offset + n]
+        if not self.offset and n >= self.block.size:
+            part = self.block
+        else:
+            part = self.block[self.offset : self.offset + n]
+            if self.block.has_failures:
+                self._forget(self.offset, part.size)
         self.offset += part.size
         return part
+
+    def _forget(self, start: int, count: int) -> None:
+        """Drops errors that were delivered: once raised they refer to the run, and would keep it alive from here."""
+        assert self.block is not None
+        if not start:  # a list of its own, for others may look at that one
+            self.block = Block.of_rows([*self.block.rows()], self.block.positions, has_failures=True)
+        self.block.rows()[start : start + count] = [None] * count
 
     @property
     def empty(self) -> bool:

@@ -1,5 +1,6 @@
 """The thread backend: parallel calls give what one call after the other gives, and are as many as were asked for."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -334,3 +335,31 @@ def test_the_order_is_kept_where_it_must_be_read_again(above: Any) -> None:
                 with dataset().run() as again:
                     again.load_state_dict(run.state_dict())
                     assert sorted(seen + [int(x) for x in again]) == [i * i for i in range(60)]
+
+
+@pytest.mark.parametrize("build", [lambda d: d, lambda d: d.prefetch(20)], ids=["map", "map and prefetch"])
+def test_an_error_of_a_piece_that_is_not_all_delivered_keeps_no_run_alive(
+    build: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.runtime.run._BLOCK_NS", 0)  # elements are asked for one by one
+    monkeypatch.setattr("penstock.runtime.backends.pieces.Pieces.size", lambda self, demand: 6)
+
+    def fail_on_eight(x: Any) -> Any:
+        if x == 8:
+            raise Bad
+        return x
+
+    run = build(D.range(40).map(fail_on_eight, num_parallel_calls=2)).run()
+    found = []
+    for _ in range(10):
+        try:
+            found.append(int(next(run)))
+        except Bad:
+            found.append(-1)
+    assert found == [0, 1, 2, 3, 4, 5, 6, 7, -1, 9]
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+    del run
+    gc.collect()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert not any(thread.is_alive() for thread in threads)
