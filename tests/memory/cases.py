@@ -38,6 +38,16 @@ class Source:
 
         return D.from_generator(elements)
 
+    def mixed(self, count: int = COUNT) -> Any:
+        """Arrays of 4 kB, strings of 30 B to 15 kB, and numbers, in nests of which nothing is known."""
+
+        def elements() -> Iterator[dict[str, Any]]:
+            for i in range(count):
+                self.num_read += 1
+                yield {"x": np.full(500, float(i)), "t": (b"text" * (8 + i * 7919 % 3700), np.int32(i))}
+
+        return D.from_generator(elements)
+
     def indexed(self, count: int = COUNT) -> Any:
         """Elements of 20 kB that are made of the rows of an array."""
         return D.from_tensor_slices(np.arange(count * SIZE, dtype=np.float64).reshape(count, SIZE)).map(self._touched)
@@ -135,6 +145,31 @@ ON_BOTH: dict[str, Callable[[Any], Any]] = {
     ),
 }
 
+# On nests with strings in them, which wait one by one where arrays would be stacked.
+ON_MIXED: dict[str, Callable[[Any], Any]] = {
+    "from_generator": lambda d: d,
+    "map": lambda d: d.map(lambda e: (e["t"], e["x"] + 1)),
+    "map in 4 threads": lambda d: d.map(lambda e: (e["t"][0] * 2, e["x"]), num_parallel_calls=4),
+    "batch": lambda d: d.batch(5),
+    "map in threads, batch": lambda d: d.map(lambda e: (e["t"][0], e["x"]), num_parallel_calls=4).batch(5),
+    "batch, prefetch": lambda d: d.batch(5).prefetch(2),
+    "batch, unbatch": lambda d: d.batch(5).unbatch(),
+    "batch, rebatch": lambda d: d.batch(5).rebatch(3),
+    "batch of slices": lambda d: d.map(lambda e: (e["x"], e["t"][0])).batch(7).unbatch().shuffle(6, seed=1).batch(4),
+    "strings alone, batch": lambda d: d.map(lambda e: e["t"][0]).batch(5),
+    "padded_batch": lambda d: d.map(lambda e: (e["x"][: 100 + len(e["t"][0]) % 300], e["t"][0])).padded_batch(5),
+    "window": lambda d: d.window(4, 2).flat_map(lambda w: w["x"]),
+    "group_by_window": lambda d: d.group_by_window(lambda e: e["t"][1] % 3, lambda key, w: w.batch(4), window_size=4),
+    "shuffle": lambda d: d.shuffle(8, seed=1),
+    "cache": lambda d: d.cache(),
+    "cache, shuffle, batch": lambda d: d.cache().shuffle(8, seed=1).batch(4),
+    "interleave": lambda d: d.interleave(lambda e: D.from_tensors(e).repeat(3), cycle_length=4),
+    "zip": lambda d: D.zip((d, d.map(lambda e: e["t"][0]))),
+    "unique": lambda d: d.map(lambda e: e["t"][0]).unique(),
+    "prefetch": lambda d: d.prefetch(4),
+    "many": lambda d: d.map(lambda e: (e["x"], e["t"]), num_parallel_calls=4).shuffle(6, seed=1).batch(3).prefetch(2),
+}
+
 ON_ONE: dict[str, Callable[[Source], Any]] = {
     "map vectorized": lambda s: s.even().map(plus_one, vectorized=True),
     "map vectorized, batch": lambda s: s.even().map(plus_one, vectorized=True).batch(4),
@@ -161,5 +196,11 @@ ON_ONE: dict[str, Callable[[Source], Any]] = {
 CASES: dict[str, Callable[[Source], Any]] = {
     **{f"{name} (known)": lambda s, build=build: build(s.even()) for name, build in ON_BOTH.items()},
     **{f"{name} (unknown)": lambda s, build=build: build(s.uneven()) for name, build in ON_BOTH.items()},
+    **{f"{name} (mixed)": lambda s, build=build: build(s.mixed()) for name, build in ON_MIXED.items()},
     **ON_ONE,
+    "slices with strings": lambda s: (
+        D.from_tensor_slices((np.arange(24_000.0).reshape(24, 1000), [b"text" * (i % 7 * 90) for i in range(24)]))
+        .shuffle(5, seed=1)
+        .batch(4)
+    ),
 }

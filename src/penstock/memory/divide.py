@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from ..errors import BudgetTooSmall
 from ..plan.footprint import ElementSize, Footprint, Measured, Sizes
 from ..plan.node import Node
+from ..plan.seeds import is_random
 from ..spec import UNKNOWN
 from .ledger import format_bytes
 
@@ -130,7 +131,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
             measured(node).held_bytes,
             tuple(child.op.block_kind() is not None for child in node.inputs),
             measured(node).needed_bytes,
-            all(measured(child).num_elements is not None for child in node.inputs),
+            all(measured(child).num_elements is not None and not is_random(child) for child in node.inputs),
         )
         footprint = node.op.footprint(sizes)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
@@ -151,8 +152,9 @@ def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measur
         return None
     if node.op.output_size is not None:
         size = node.op.output_size(sizes)
-        # It is for the worst of all batches: one in which all elements are as large as any.
-        is_sampled = seen.needed_bytes and seen.element_bytes and not size.exact
+        # It is for the worst of all batches: one in which all elements are as large as any. In the next epoch of a
+        # shuffle there may be such a one.
+        is_sampled = seen.needed_bytes and seen.element_bytes and not size.exact and not is_random(node)
         return size.at_most(seen.element_bytes) if is_sampled else size
     # Elements as they came; of those that no spec tells anything of, what was seen tells more.
     is_better_seen = seen.element_bytes and not node.spec.seen

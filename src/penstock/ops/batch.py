@@ -8,8 +8,9 @@ from typing import Any
 
 from ..block import Allocate, Block, concat_blocks
 from ..cursor import Cursor, UnaryCursor
-from ..element import LEAF, Failed
+from ..element import LEAF, Failed, leaf_bytes
 from ..errors import SpecMismatch
+from ..memory.arena import slot_bytes
 from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import BlockKind, Context, Op, argument
 from ..plan.traits import COLLATES, Traits
@@ -101,7 +102,19 @@ class Batch(Op):
         if self.whole_blocks == "view":
             return Footprint(0, "each batch is a view of your arrays")
         held = times(self.batch_size, sizes.input, slots=True)
-        return Footprint(held, f"{self.batch_size:,} elements in one batch", held)
+        twice = self._held_twice(sizes)
+        singly = times(self.batch_size, sizes.input) if twice else held
+        floor = sizes.at_least_as_sampled(None if singly is None else singly + twice)
+        return Footprint(held, f"{self.batch_size:,} elements in one batch", floor)
+
+    def _held_twice(self, sizes: Sizes) -> int:
+        """What a sample held beyond one batch: elements with strings in them wait one by one, and are stacked then.
+
+        Twice that: those that come from disk take more, with what Arrow says of each.
+        """
+        if sizes.input is None or not sizes.input.typical_bytes:
+            return 0
+        return 2 * max(0, sizes.needed_bytes - slot_bytes(self.batch_size * sizes.input.typical_bytes))
 
     def remark(self) -> str:
         return "" if self.whole_blocks is None else _REMARKS[self.whole_blocks]
@@ -195,10 +208,11 @@ class _WholeBlockCursor(UnaryCursor):
     The source's elements are counted here: for small batches a second stage of counting would cost as much as a copy.
     """
 
-    __slots__ = ("_counts", "_drop_remainder", "_size")
+    __slots__ = ("_counts", "_drop_remainder", "_may_have_strings", "_size")
 
     def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
         input, self._counts = context.input_uncounted()
+        self._may_have_strings = True
         super().__init__(input)
         self._size = size
         self._drop_remainder = drop_remainder
@@ -214,8 +228,18 @@ class _WholeBlockCursor(UnaryCursor):
             counts.num_elements += block.size
             for column in block.columns:
                 counts.num_bytes += column.nbytes
+            if self._may_have_strings:
+                self._measure_strings(block)
             batches.append(block.structure.unflatten(block.columns))
         return Block(len(batches), LEAF, None, batches, False, None) if batches else None
+
+    def _measure_strings(self, block: Block) -> None:
+        """How large elements with strings in them are is not known before they are seen."""
+        assert block.columns is not None
+        self._may_have_strings = any(column.dtype.kind == "O" for column in block.columns)
+        if self._may_have_strings:
+            each = [max(map(leaf_bytes, c)) if c.dtype.kind == "O" else c.nbytes // block.size for c in block.columns]
+            self._counts.largest_bytes = max(self._counts.largest_bytes, sum(each))
 
     def skip(self, n: int) -> int:
         return batched_cardinality(self.input.skip(n * self._size), self._size, self._drop_remainder)

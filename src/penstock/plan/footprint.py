@@ -125,7 +125,7 @@ class Sizes:
             from the data.
         stacked: Of each input, whether it gives its elements stacked; else each is an object of its own.
         needed_bytes: What the stage held in a sample that made do with as little as possible; 0 where none was run.
-        is_all_seen: Whether the sample has seen its inputs to their end.
+        is_all_seen: Whether the sample has seen its inputs to their end, and they are the same in every epoch.
     """
 
     inputs: tuple[ElementSize | None, ...]

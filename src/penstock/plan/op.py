@@ -107,6 +107,8 @@ class Counts(Protocol):
 
     num_elements: int
     num_bytes: int
+    #: Of one element, the largest so far.
+    largest_bytes: int
 
 
 class Progress(Protocol):

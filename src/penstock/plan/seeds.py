@@ -9,7 +9,7 @@ from ..order import hash64
 from .node import Node
 from .op import Op
 
-__all__ = ["drawn_seeds", "reseeded", "seeded_by"]
+__all__ = ["drawn_seeds", "is_random", "reseeded", "seeded_by"]
 
 
 # The field of operators that draw a seed when they are made, used where the user gives none.
@@ -24,6 +24,11 @@ def drawn_seeds(node: Node) -> list[int]:
     """The seeds that were drawn for operators which the user gave none, in the order of the plan."""
     ops = [op for child in node.walk() for op in (*child.op.absorbed, child.op)]
     return [getattr(op, _DRAWN) for op in ops if _is_unseeded(op)]
+
+
+def is_random(node: Node) -> bool:
+    """Whether another epoch may give other elements, or the same in another order."""
+    return any(hasattr(op, _DRAWN) for child in node.walk() for op in (*child.op.absorbed, child.op))
 
 
 def reseeded(node: Node, seeds: list[int]) -> Node:
