@@ -110,6 +110,9 @@ void gather(nb::handle rows, Indices index, nb::handle start, nb::handle out) {
 
 // The documentation of these functions is in src/penstock/_native.pyi.
 NB_MODULE(_native, m) {
+  // What is still referred to when the interpreter ends (by a module's globals, by another library) is no leak of ours,
+  // and would be reported in the user's terminal.
+  nb::set_leak_warnings(false);
   m.doc() = "Kernels over buffers: no state, no threads, no policy. Types and contracts: _native.pyi.";
   m.def("permute", &permute, "n"_a, "key"_a, "start"_a, "out"_a.noconvert(),
         nb::sig("def permute(n: int, key: int, start: int, out: NDArray[int64]) -> None"));

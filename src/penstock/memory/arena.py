@@ -227,14 +227,19 @@ class Slots:
         return self._ledger.frugal
 
     @property
-    def lacking_bytes(self) -> int:
-        """What batches of the largest size will ask for yet: two are made in turn. Read without the lock.
+    def largest_bytes(self) -> int:
+        """The size of the largest slot there is."""
+        return max(list(self._by_size), default=0)
 
-        One may be in the making; slots that nobody uses are taken first, and those with the caller come back, or leave
-        the ledger.
+    @property
+    def lacking_bytes(self) -> int:
+        """What batches of the largest size will ask for yet if each goes straight to the caller. Read without the lock.
+
+        Two are made in turn. One may be in the making; slots that nobody uses are taken first, and those with the
+        caller come back, or leave the ledger.
         """
         # Copies: who asks may hold what another thread waits for under the lock.
-        largest = max(list(self._by_size), default=0)
+        largest = self.largest_bytes
         slots = [slot for slot in list(self._by_size.get(largest, ())) if slot.charged_to is not None]
         in_use = [slot for slot in slots if not slot.handed_over and getrefcount(slot.base) > _ONLY_OURS]
         return largest * max(0, 2 - min(1, len(in_use)) - (len(slots) - len(in_use)))

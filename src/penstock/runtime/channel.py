@@ -41,6 +41,11 @@ class Boundary:
         #: Whether something waits here for its consumer, or is still in the consumer's hands.
         self.holds: Callable[[], bool] = lambda: False
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether the caller's own thread takes what crosses here."""
+        return self._outer is None
+
     def may_release(self) -> bool:
         return self.holds() or self.outer_may_release()
 
@@ -55,14 +60,18 @@ class Admission:
     make it; so is every other one that runs alone, because the first time buffers may have been filled. Later ones
     reserve the largest seen of about so many elements × 1.25, or for each element they will have the largest seen if
     that is more.
-    They are made only if as much as the stages below took is free as well, with room for two of the largest batches
-    (less those that are there already), or an eighth of the budget, beyond: working ahead is a luxury, and must not
-    take what a batch needs. A stage with nothing in flight may always make one block, or the run could not go on at
-    all.
+    They are made only if as much as the stages below took is free as well, with room for two of the largest batches, or
+    an eighth of the budget, beyond: working ahead is a luxury, and must not take what a batch needs. A stage with
+    nothing in flight may always make one block, or the run could not go on at all.
+
+    Args:
+        feeds_caller: Whether no other thread stands between this stage and the caller: then the two batches are the one
+            in the making and the caller's, and what is there already need not be free as well.
     """
 
-    def __init__(self, share: Share, arena: Arena) -> None:
+    def __init__(self, share: Share, arena: Arena, feeds_caller: bool = False) -> None:
         self._share = share
+        self._feeds_caller = feeds_caller
         self._arena = arena
         # Of blocks of 1, 2 to 3, 4 to 7, … elements: what many take says little of what one will.
         self._largest = [0]
@@ -102,9 +111,13 @@ class Admission:
         if not self._measured or self._share.under_pressure:
             return None
         slots = self._arena.slots
-        others, lacking = max(0, self._share.budget_bytes // 8 - slots.unused_bytes), slots.lacking_bytes
-        if lacking <= self._share.budget_bytes // 2:  # or there will never be room for two
-            others = max(others, lacking)
+        unused, budget = slots.unused_bytes, self._share.budget_bytes
+        if not self._feeds_caller:
+            others = max(0, max(2 * slots.largest_bytes, budget // 8) - unused)  # a batch uses these before it asks
+        elif (lacking := slots.lacking_bytes) <= budget // 2:
+            others = max(lacking, budget // 8 - unused)
+        else:  # there will never be room for two
+            others = max(0, budget // 8 - unused)
         self._many = num_in_flight > _FEW
         wanted += _READY_BYTES if self._many else 0
         if not self._share.has_room(wanted + self._taken_below + others, ahead=True):

@@ -19,10 +19,10 @@ def block(nbytes: int) -> Block:
     return Block.of_rows([np.zeros(nbytes, np.uint8)])
 
 
-def admission(budget: int) -> tuple[Admission, Share, Ledger]:
+def admission(budget: int, feeds_caller: bool = True) -> tuple[Admission, Share, Ledger]:
     ledger = Ledger(budget)
     share = ledger.share("map")
-    return Admission(share, Arena(Slots(ledger), ledger.share("slots"))), share, ledger
+    return Admission(share, Arena(Slots(ledger), ledger.share("slots")), feeds_caller), share, ledger
 
 
 def test_the_first_block_runs_alone_and_is_measured() -> None:
@@ -51,9 +51,9 @@ def test_as_much_is_reserved_as_so_many_elements_will_hold() -> None:
     assert smaller.nbytes == 10  # what two took says nothing of one, but that one takes half
 
 
-def admitted_beside(second: str, free_bytes: int) -> bool:
+def admitted_beside(second: str, free_bytes: int, feeds_caller: bool = True) -> bool:
     """Whether a block of 1,000 bytes is admitted beside a batch in the making, and where a `second` one is."""
-    admit, _, ledger = admission(200_000)
+    admit, _, ledger = admission(200_000, feeds_caller)
     first = admit.try_admit(0)
     assert first is not None
     admit.settle(first, block(1000))
@@ -78,6 +78,13 @@ def test_slots_that_are_there_are_room_for_the_next_batches(second: str) -> None
 def test_room_is_left_for_a_second_batch() -> None:
     assert not admitted_beside("nowhere", free_bytes=30_000)
     assert admitted_beside("nowhere", free_bytes=70_000)
+
+
+def test_where_batches_wait_for_the_caller_room_is_left_for_two_more() -> None:
+    """One that is in use may be such a one: it is no room for the next."""
+    assert not admitted_beside("nowhere", free_bytes=70_000, feeds_caller=False)
+    assert not admitted_beside("dropped", free_bytes=30_000, feeds_caller=False)
+    assert admitted_beside("dropped", free_bytes=70_000, feeds_caller=False)
 
 
 def test_what_can_never_be_is_not_waited_for() -> None:

@@ -63,9 +63,9 @@ class ParallelCursor(Cursor):
         self._tuner = ParallelismTuner(traits.num_parallel_calls, meter)
         self._share = share
         self._arena = arena
-        self._admission = Admission(share, arena)
         self._meter = meter
         self._boundary = boundary or Boundary(None)
+        self._admission = Admission(share, arena, self._boundary.is_outermost)
         self._boundary.holds = self._holds
         # What the consumer was given last is held until it asks again.
         self._given: list[Lease] = []
