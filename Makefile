@@ -55,11 +55,10 @@ endef
 lint: $(STAMPS)/test
 	$(LINT)
 
-# worksteal: heavy tests lie side by side, and who is done with his part takes from the others'.
 test: $(STAMPS)/test
 	$(LINT)
 	@echo "[check] pytest, $(WORKERS) processes, some minutes"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
 
 large: $(STAMPS)/test
 	@PENSTOCK_LARGE_FILES=1 $(BIN)/python -m pytest -q -s tests/memory/test_real_files.py
