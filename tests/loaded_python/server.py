@@ -16,9 +16,9 @@ import socket
 import sys
 from typing import Any
 
-import jax  # noqa: F401
-import tensorflow  # noqa: F401
-import torch  # noqa: F401
+import jax  # noqa: F401 - to be there already in what is forked
+import tensorflow  # noqa: F401 - to be there already in what is forked
+import torch  # noqa: F401 - to be there already in what is forked
 
 from penstock.memory.allocator import trim_heap
 

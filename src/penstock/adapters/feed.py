@@ -17,6 +17,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..element import Structure
 from ..errors import BadType
+from ..runtime.closing import close_dropped
 from ..runtime.run import Run
 
 __all__ = ["Feed", "FeedIterator", "each_leaf", "plain_nests", "refused"]
@@ -72,8 +73,9 @@ class FeedIterator:
         self.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # as for the run itself, which the feed remembers
-            self.close()
+        # As for the run itself, which the feed remembers.
+        if self._run is not None and not is_finalizing():
+            close_dropped(self, self._run.close)
 
 
 class Feed:

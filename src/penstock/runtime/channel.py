@@ -17,6 +17,7 @@ from ..cursor import State
 from ..memory.arena import Arena
 from ..memory.ledger import Lease, Share
 from ..memory.singly import objects_of_block
+from .closing import mark_worker
 
 __all__ = ["Admission", "Boundary", "Ready", "Threads"]
 
@@ -190,6 +191,7 @@ class Threads:
 
     def start(self, target: Callable[[], None]) -> None:
         def work() -> None:
+            mark_worker()
             try:
                 target()
             except BaseException as error:  # a bug, or no memory at all: who waits must not wait for ever
@@ -221,8 +223,8 @@ class Threads:
             self.stopped = True
             for condition in self._conditions:
                 condition.notify_all()
-        # A garbage collection may close us from one of our own threads, which holds what the others wait for: they
-        # are left to end by themselves then.
+        # A function may close its own run, in a thread that holds what the others wait for: they are left to end by
+        # themselves then.
         if self.joins and not self.has_current():
             for thread in self._threads:
                 thread.join()

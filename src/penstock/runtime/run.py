@@ -22,6 +22,7 @@ from ..plan.node import Node
 from ..plan.seeds import drawn_seeds, reseeded
 from ..plan.settle import settled
 from ..plan.traits import Traits
+from .closing import close_dropped, wait_for_closing
 from .lower import Stages
 from .settings import Settings
 
@@ -66,6 +67,7 @@ class Run:
         division = divide(plan, settings.measured_by_node(plan))
         if settings.pool is None:  # a pool says for itself what is left of it
             division.check(settings.budget_bytes)
+        wait_for_closing()
         return_freed_arrays(settings.budget_bytes)
         self.ledger = Ledger(settings.budget_bytes, settings.pool)
         self.ledger.frugal = settings.frugal
@@ -257,8 +259,9 @@ class Run:
         # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run,
         # by the frames of its traceback, and neither would ever be dropped.
         closer = getattr(self, "_closer", None)
-        if closer is not None and not sys.is_finalizing():  # threads are daemons; there is nothing worth waiting for
-            closer()
+        # At the end of the process threads are daemons: there is nothing worth waiting for.
+        if closer is not None and not closer.is_done and not sys.is_finalizing():
+            close_dropped(self, closer)
 
     def __enter__(self) -> Run:
         return self
@@ -275,6 +278,10 @@ class _Closer:
     def __init__(self, root: Cursor, stages: Stages) -> None:
         self._root: Cursor | None = root
         self._stages = stages
+
+    @property
+    def is_done(self) -> bool:
+        return self._root is None
 
     def __call__(self) -> None:
         root, self._root = self._root, None

@@ -1,7 +1,6 @@
 """A crew: every number once, no gaps, and threads that end."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,14 +9,7 @@ from penstock.runtime.backends.crew import Crew
 from penstock.runtime.meter import Meter
 
 DEADLINE_S = 20.0
-pytestmark = pytest.mark.timeout(60)
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    assert not set(threading.enumerate()) - before
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("no_thread_left")]
 
 
 @pytest.mark.parametrize("parallel", [1, 2, 5, ps.AUTOTUNE])

@@ -17,14 +17,7 @@ from tests.unit.fakes import all_with_errors
 D = ps.Dataset
 DEADLINE_S = 20.0
 SIDE = 40
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    assert not set(threading.enumerate()) - before
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("no_thread_left")]
 
 
 class Bad(Exception):

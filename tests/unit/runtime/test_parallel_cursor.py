@@ -2,7 +2,6 @@
 
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,7 @@ from penstock.runtime.meter import Meter
 from tests.unit.fakes import ListCursor, Raises, all_of, all_with_errors
 
 D = ps.Dataset
-pytestmark = pytest.mark.timeout(60)
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    assert not set(threading.enumerate()) - before
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("no_thread_left")]
 
 
 class Bad(Exception):

@@ -1,0 +1,61 @@
+"""Closing a run that nobody holds any more.
+
+Where the last reference goes away in the caller's thread, as after `del run` or at the end of a loop, the run is closed
+there and then. But a garbage collection comes in the midst of anything: in a thread that holds a lock which the threads
+of the run wait for, or in one of these threads. Who waited there for their end could wait for ever, and all later
+collections with it. So a run that is found by a collection, or in one of our own threads, is closed in another thread.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+__all__ = ["close_dropped", "is_worker", "mark_worker", "wait_for_closing"]
+
+# A run that opens waits no longer for those that are being closed: one of them may be at work on an endless element.
+_WAIT_S = 1.0
+
+_local = threading.local()
+_closing: set[threading.Thread] = set()
+
+
+def mark_worker() -> None:
+    """This thread works for runs, which it would otherwise be asked to end while they wait for it."""
+    _local.is_worker = True
+
+
+def is_worker() -> bool:
+    """Whether this thread works for runs."""
+    return getattr(_local, "is_worker", False)
+
+
+def close_dropped(dropped: object, close: Callable[[], None]) -> None:
+    """Closes what `dropped`, whose `__del__` this is called from, has opened; `close` must not refer to it."""
+    # The collector marks an object before it asks `__del__`; for one whose last reference went away that comes after.
+    if not gc.is_finalized(dropped) and not is_worker():
+        close()
+        return
+
+    def close_and_leave() -> None:
+        try:
+            close()
+        finally:
+            _closing.discard(thread)
+
+    thread = threading.Thread(target=close_and_leave, name="penstock-closing", daemon=True)
+    _closing.add(thread)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends, and with it all threads
+        _closing.discard(thread)
+
+
+def wait_for_closing() -> None:
+    """Waits for runs that are being closed, so that their memory is there for one that opens."""
+    if _closing and not is_worker():
+        deadline = monotonic() + _WAIT_S
+        for thread in tuple(_closing):
+            thread.join(max(0.0, deadline - monotonic()))

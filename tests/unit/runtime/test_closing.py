@@ -1,0 +1,142 @@
+"""A run that nobody holds is closed, whichever thread finds it, and nobody waits for ever."""
+
+import gc
+import threading
+from collections.abc import Iterator
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.runtime.lower import Stages
+
+D = ps.Dataset
+DEADLINE_S = 20.0
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("no_thread_left")]
+
+
+@pytest.fixture(autouse=True)
+def collected_on_request() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+    gc.collect()
+    ps.set_memory(None)
+
+
+class Cycle:
+    """Holds a run, and itself: dropped, only the garbage collector finds it."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+        self.itself = self
+
+
+def our_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+
+
+def assert_all_ended(ledger: Any) -> None:
+    deadline = monotonic() + DEADLINE_S
+    while (threads := our_threads()) and monotonic() < deadline:
+        threads[0].join(deadline - monotonic())
+    assert our_threads() == []
+    assert ledger.charged_bytes == 0
+
+
+class Gate:
+    """A function that stops before one element until the gate is opened."""
+
+    def __init__(self, before: int) -> None:
+        self._before = before
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+        self.in_time = True
+
+    def __call__(self, x: Any) -> Any:
+        if x == self._before:
+            self.reached.set()
+            self.in_time &= self.opened.wait(DEADLINE_S)
+        return np.full(5000, x)  # large, so that elements are asked for one at a time
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_collection_in_a_thread_that_the_other_threads_of_the_run_wait_for(calls: int) -> None:
+    gate, collected = Gate(before=4), threading.Event()
+
+    def collect(x: Any) -> Any:
+        made = gate(x)
+        if gate.opened.is_set():
+            gc.collect()
+            collected.set()
+        return made
+
+    run = D.range(100).map(collect, num_parallel_calls=calls).prefetch(2).run()
+    for _ in range(3):
+        next(run)
+    ledger, cycle = run.ledger, Cycle(run)
+    assert gate.reached.wait(DEADLINE_S)
+    del run, cycle
+    gate.opened.set()
+    assert collected.wait(DEADLINE_S)
+    assert_all_ended(ledger)
+
+
+def test_a_collection_by_who_has_what_the_run_waits_for() -> None:
+    gate = Gate(before=4)
+    run = D.range(100).map(gate, num_parallel_calls=2).run()
+    for _ in range(3):
+        next(run)
+    ledger, cycle = run.ledger, Cycle(run)
+    assert gate.reached.wait(DEADLINE_S)
+    del run, cycle
+    gc.collect()
+    gate.opened.set()
+    assert_all_ended(ledger)
+    assert gate.in_time
+
+
+@pytest.mark.parametrize("feed", [lambda d: d.run(), lambda d: iter(d.to_torch())], ids=["run", "feed"])
+def test_the_last_reference_closes_at_once(feed: Any) -> None:
+    iterator = feed(D.range(100).map(lambda x: x + 1, num_parallel_calls=2).batch(2).prefetch(2))
+    next(iterator)
+    assert our_threads()
+    del iterator
+    assert our_threads() == []
+
+
+def test_a_run_that_opens_waits_for_the_memory_of_one_that_is_being_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.runtime.closing._WAIT_S", DEADLINE_S)
+    dataset = D.range(100).map(lambda x: np.full(5000, x), num_parallel_calls=2).batch(10).prefetch(1)
+    ps.set_memory(dataset.explain(sample=4).to_dict()["minimum_bytes"] * 3 // 2)  # for one run, not for two
+    first = dataset.run()
+    next(first)
+    may_close, close = threading.Event(), Stages.close
+
+    def close_late(stages: Stages) -> None:
+        assert may_close.wait(DEADLINE_S)
+        close(stages)
+
+    monkeypatch.setattr(Stages, "close", close_late)
+    cycle = Cycle(first)
+    del first, cycle
+    gc.collect()
+    timer = threading.Timer(0.05, may_close.set)
+    timer.start()
+    try:
+        with dataset.run():  # and is not refused
+            pass
+    finally:
+        timer.join()
+
+
+def test_no_thread_is_started_for_a_run_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = D.range(100).map(lambda x: x + 1, num_parallel_calls=2).run()
+    next(run)
+    run.close()
+    monkeypatch.setattr("penstock.runtime.run.close_dropped", lambda *_: pytest.fail("nothing is left to close"))
+    cycle = Cycle(run)
+    del run, cycle
+    gc.collect()
