@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -28,3 +29,15 @@ def _loaded_python() -> Iterator[str]:
     # Not in pytest's own folder: the name of a socket must be short.
     with tempfile.TemporaryDirectory() as folder, loaded_python(Path(folder)) as executable:
         yield executable
+
+
+@pytest.fixture
+def collected_between_tests() -> Iterator[None]:
+    """No garbage is collected while a test runs but where it asks for that itself; for tests that run tf.data.
+
+    A collection in a thread of tf.data may find the iterator that the thread belongs to. Deleting it there waits for
+    that thread to end: for ever, and no later collection of the process does anything.
+    """
+    gc.disable()
+    yield
+    gc.enable()
