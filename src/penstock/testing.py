@@ -13,6 +13,7 @@ import numpy as np
 
 from .dataset import Dataset
 from .element import Ragged, Sparse, Structure, is_dataset
+from .runtime.closing import wait_for_closing
 from .runtime.run import Run
 
 __all__ = ["check_op", "check_source", "elements_of", "same"]
@@ -126,5 +127,6 @@ def _check_close(dataset: Dataset, size: int, optimize: bool) -> None:
         assert ledger.peak_bytes <= ledger.budget_bytes
         run.close()
         assert ledger.charged_bytes == 0, f"{ledger.charged_bytes} bytes are still held after close()"
+        wait_for_closing()  # of another run that happened to be found meanwhile
         left = [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("penstock")]
         assert not left, f"threads outlived their run: {left}"

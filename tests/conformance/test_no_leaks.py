@@ -1,12 +1,13 @@
 """Nothing is left behind: however a run ends, its threads are gone and its ledger reads zero."""
 
 import gc
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from tests.threads import our_threads
 
 from . import on_penstock
 from .normal import collect
@@ -18,10 +19,6 @@ pytestmark = pytest.mark.timeout(60)
 THREADED = [program for program in DATASET_PROGRAMS if program.threads]
 OTHERS = [program for program in DATASET_PROGRAMS if not program.threads][::12]
 SPREAD = THREADED + OTHERS
-
-
-def our_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
 
 
 @pytest.fixture(autouse=True, scope="module")

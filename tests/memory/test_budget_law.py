@@ -6,7 +6,6 @@ budget, comes to an end, and leaves nothing behind: no bytes on the ledger, no t
 
 import gc
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from tests.threads import our_threads
 
 D = ps.Dataset
 COUNT = 20
@@ -126,4 +126,4 @@ def test_the_law_of_the_budget(kind: str, steps: list[str], factor: float, consu
         del dataset, run
         gc.collect()
         assert not list(Path(spill_dir).glob("*/*.arrow"))
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+    assert our_threads() == []

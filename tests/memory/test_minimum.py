@@ -1,6 +1,5 @@
 """The smallest budget that `explain` names: with it a pipeline gives all it should, with a byte less it is refused."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import penstock as ps
 from penstock.element import arrays_in
 from tests.memory.cases import CASES, COUNT, SIZE, Source
+from tests.threads import our_threads
 
 ALL = 10_000
 
@@ -51,7 +51,7 @@ def test_the_minimum_is_enough_and_no_less_is_accepted(case: str) -> None:
     with pytest.raises(ps.errors.BudgetTooSmall, match=f"use memory={minimum:_} or more"):
         dataset.run(memory=minimum - 1)
     assert source.num_read == 0
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+    assert our_threads() == []
 
 
 def test_the_minimum_of_a_file(tmp_path: Path) -> None:

@@ -86,16 +86,29 @@ class Transit:
     def add(self, nbytes: int, count: int = 1) -> bool:
         """Counts some more elements; whether there is room for another one."""
         self._used = used = self._used + nbytes
-        each = -(-nbytes // count)
-        if not self._exact and (self._each is None or each * _GROWTH > self._each):
-            self._each = int(each * _GROWTH)
-            # One must always fit, whatever others make ahead meanwhile.
-            self._share.raise_floor(self._each * self._num_places)
+        each = self._learn(nbytes, count)
         if used > self._reserved:
             self._share.charge(used - self._reserved, single=True)
             self._reserved = used
         # What was room at first may have been taken since, by another run or a smaller pool.
         return used + each <= self._room and used + each <= self._reserved + self._share.free_bytes
+
+    def adopt(self, nbytes: int, count: int) -> None:
+        """Counts elements that are on the share's account already: the stage held them until now."""
+        reserved = self._reserved
+        self._used += nbytes
+        self._learn(nbytes, count)
+        self._reserved = max(reserved, self._used)
+        self._share.discharge(reserved + nbytes - self._reserved)
+
+    def _learn(self, nbytes: int, count: int) -> int:
+        """How large each of these is, which may be more than was expected."""
+        each = -(-nbytes // count)
+        if not self._exact and (self._each is None or each * _GROWTH > self._each):
+            self._each = int(each * _GROWTH)
+            # One must always fit, whatever others make ahead meanwhile.
+            self._share.raise_floor(self._each * self._num_places)
+        return each
 
     def close(self) -> None:
         """Nothing is on its way any more."""

@@ -135,7 +135,8 @@ class _ShuffleCursor(Cursor):
         self._anchors: deque[tuple[int, State]] = deque([(0, self._input.state())])
 
     def pull(self, n: int) -> Block | None:
-        n = self._transit.begin(n)
+        least = self._transit.begin(n)
+        n = max(least, min(n, self._waiting.num_at_once(self._each)))
         for error in self._new_errors:  # by now those that had called this cursor are done too
             forget_locals(error)
         self._new_errors.clear()
@@ -145,13 +146,12 @@ class _ShuffleCursor(Cursor):
             self._filling.close()
             self._filling = None
         self._transit.expect(self._each)  # the first may come from disk, on no account but its slot's
-        return self._drawn(n)
+        return self._drawn(n, least)
 
-    def _drawn(self, n: int) -> Block | None:
-        rows, nbytes = self._waiting.draw(n)
+    def _drawn(self, n: int, least: int) -> Block | None:
+        rows = self._waiting.draw(n, least, self._transit)
         if not rows:
             return None
-        self._transit.add(nbytes, len(rows))
         return Block.of_rows(rows, None, None if self._had_failures else False)
 
     def _fill(self, wanted: int) -> None:

@@ -32,6 +32,7 @@ from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
 from ..memory.ledger import Share
 from ..memory.spill import SpillSpace
+from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
 from ..plan.footprint import ElementSize
 from .draws import Draws
@@ -51,6 +52,8 @@ _FILES_LEFT = 2
 # Large elements are written to files of about this size: a file stays until its last element is drawn, and most of it
 # would be of no use by then if there were many.
 _FILE_BYTES = 256 << 10
+# Drawn at once beyond what there is room to spare for: as many as make a small batch.
+_MOST_AT_ONCE = 64
 # Batches of small elements: in smaller ones what Arrow says of a batch would weigh as much as the elements.
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH_BYTES = 4 << 10
@@ -153,21 +156,36 @@ class Waiting:
             for number, (row, nbytes) in enumerate(zip(rows, sizes, strict=True), first):
                 self._keep_one(number, row, nbytes)
 
-    def draw(self, n: int) -> tuple[list[Any], int]:
-        """The next n elements, or all that are left, and how many bytes of them are on no account any more."""
+    def num_at_once(self, each_bytes: int) -> int:
+        """How many elements of a size may be drawn at once, before which as many are read: none has to go to disk."""
+        if self._files or self._share.frugal or self._share.under_pressure:
+            return 0
+        room = min(self._share.free_bytes - self._left_to_others(), self._most_bytes() - self._bytes)
+        return min(_MOST_AT_ONCE, max(0, room) // each_bytes)
+
+    def draw(self, n: int, from_disk: int, transit: Transit) -> list[Any]:
+        """The next n elements, or all that are left, which are on the account of what is on its way from now on.
+
+        Where some lie on disk no more than `from_disk`: there must be room for them.
+        """
         with self._lock:
-            numbers = self._draws.next(n).tolist()
-            if not self._files:
-                return self._from_memory(numbers)
+            numbers = self._draws.next(min(n, from_disk) if self._files else n).tolist()
+            if not numbers:
+                return []
             rows: list[Any] = []
             nbytes = 0
+            if not self._files:  # no byte is free in between that another thread could take
+                rows, nbytes = self._taken_out(numbers)
+                transit.adopt(nbytes, len(rows))
+                return rows
             while len(rows) < len(numbers):
                 while self._sorted and self._sorted[0][0] <= self._draws.drawn:
                     self._load(heapq.heappop(self._sorted)[2])
                 some, free_bytes = self._drawn(numbers[len(rows) :])
                 rows += some
                 nbytes += free_bytes
-            return rows, nbytes
+            transit.add(nbytes, len(rows))
+            return rows
 
     def _drawn(self, numbers: list[int]) -> tuple[list[Any], int]:
         """Some of these elements, from the first on: one from disk, or as many as are in memory."""
@@ -180,11 +198,15 @@ class Waiting:
         return self._from_memory(numbers[:count])
 
     def _from_memory(self, numbers: list[int]) -> tuple[list[Any], int]:
-        if not numbers:
-            return [], 0
+        rows, nbytes = self._taken_out(numbers)
+        self._share.discharge(nbytes)
+        return rows, nbytes
+
+    def _taken_out(self, numbers: list[int]) -> tuple[list[Any], int]:
+        """Elements that were in memory, and their bytes, which are on the share's account still."""
         rows, sizes = zip(*map(self._in_memory.pop, numbers), strict=True)
         nbytes = sum(sizes)
-        self._discharge(nbytes)
+        self._bytes -= nbytes
         if self._stuck:
             self._stuck.difference_update(numbers)
         self._draws.drop(len(numbers))
@@ -231,19 +253,28 @@ class Waiting:
     # Memory.
 
     def _try_charge(self, nbytes: int) -> bool:
-        budget = self._share.budget_bytes
-        # A quarter is for others in any case, but for what is nobody else's; who is short gets what is lacking
-        # (`_let_go`).
-        most = budget // 2 if self._share.under_pressure else max(budget // 4 * 3, self._share.floor_bytes)
-        if self._bytes + self._index_bytes + nbytes > most:
+        if self._bytes + self._index_bytes + nbytes > self._most_bytes():
             return False
+        charged = self._share.charge_free(nbytes, self._left_to_others())
         # Once there are files there always is a way out: others are asked to let go only before.
-        charged = self._share.charge_free(nbytes, budget // 10) if self._files else self._share.try_charge(nbytes)
+        if not charged and not self._files:
+            charged = self._share.try_charge(nbytes)
         if not charged and not self._files:
             self._arena.slots.release_unused()  # a new slot costs less than a file
-            charged = self._share.charge_free(nbytes, budget // 10)
+            charged = self._share.charge_free(nbytes, self._share.budget_bytes // 10)
         self._bytes += nbytes if charged else 0
         return charged
+
+    def _most_bytes(self) -> int:
+        """A quarter is for others, but for what is nobody else's; who is short gets what is lacking."""
+        budget = self._share.budget_bytes
+        return budget // 2 if self._share.under_pressure else max(budget // 4 * 3, self._share.floor_bytes)
+
+    def _left_to_others(self) -> int:
+        """What is left free for a batch, where its size is known. It uses slots that are there before it asks."""
+        slots = self._arena.slots
+        most = self._share.budget_bytes // 10
+        return max(0, min(most, slots.largest_bytes or most) - slots.unused_bytes)
 
     def _discharge(self, nbytes: int) -> None:
         self._share.discharge(nbytes)

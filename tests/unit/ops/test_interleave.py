@@ -8,6 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.testing import check_op
+from tests.threads import our_threads
 
 from ..fakes import all_with_errors
 
@@ -55,15 +56,12 @@ def test_threads_change_nothing() -> None:
 
 
 def test_no_more_threads_than_asked_for() -> None:
-    def ours() -> int:
-        return sum(thread.name.startswith("penstock") for thread in threading.enumerate())
-
     ds = ps.Dataset.range(8).interleave(lambda x: ps.Dataset.range(50), cycle_length=4, num_parallel_calls=2)
     with ds.run() as run:
         for _ in range(20):
             next(run)
-        assert ours() == 2
-    assert ours() == 0
+        assert len(our_threads()) == 2
+    assert our_threads() == []
 
 
 def test_autotune_reads_slow_datasets_ahead() -> None:

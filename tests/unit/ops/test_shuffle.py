@@ -22,6 +22,7 @@ from penstock.errors import OverBudget, SpillError
 from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger
 from penstock.memory.spill import SpillSpace
+from penstock.memory.transit import Transit
 from penstock.ops.draws import Draws
 from penstock.ops.waiting import Waiting, held_bytes
 from penstock.order import PermutationOrder, RangeOrder, WindowOrder, as_array
@@ -183,17 +184,37 @@ def test_threads_around_it_change_nothing(make: Any, tmp_path: Path) -> None:
     assert found == expected
 
 
+def test_batches_are_drawn_at_once_though_the_buffer_is_most_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    draw = Waiting.draw
+
+    def counting(waiting: Waiting, *args: Any) -> list[Any]:
+        sizes.append(len(rows := draw(waiting, *args)))
+        return rows
+
+    monkeypatch.setattr(Waiting, "draw", counting)
+    dataset = stream(400, large).shuffle(64, seed=1).batch(4)
+    expected, _ = all_of(dataset, "1GB")
+    sizes.clear()
+    found, spilled = all_of(dataset, int(large(0).nbytes * 64 * 1.5))
+    assert found == expected
+    assert spilled == 0
+    assert sizes.count(4) > 60
+
+
 def test_when_nothing_can_be_written_for_others_nothing_is_lost(tmp_path: Path) -> None:
     ledger = Ledger(1_000_000)
     draws = Draws(None, 1, 100)
     space = SpillSpace(str(tmp_path), limit_bytes=1000)
-    waiting = Waiting(ledger.share("shuffle"), space, Arena(ledger, ledger.share("slots")), draws)
+    share = ledger.share("shuffle")
+    waiting, transit = Waiting(share, space, Arena(Slots(ledger), ledger.share("slots")), draws), Transit(share, None)
     rows = [small(i) for i in range(200)]
     waiting.keep(0, rows, list(map(held_bytes, rows)))
     assert not ledger.share("another").try_charge(900_000)
     waiting.end(200)
-    assert sorted(int(row[0]) for row in waiting.draw(200)[0]) == list(range(200))
+    assert sorted(int(row[0]) for row in waiting.draw(200, 200, transit)) == list(range(200))
     waiting.close()
+    transit.close()
     space.close()
     assert (ledger.charged_bytes, space.used_bytes, os.listdir(tmp_path)) == (0, 0, [])
 
@@ -286,7 +307,7 @@ def test_no_more_is_pulled_at_a_time_than_a_part_of_the_budget() -> None:
 def test_what_is_charged_is_what_the_interpreter_allocates(make: Callable[[int], Any]) -> None:
     ledger = Ledger(10**9)
     share = ledger.share("shuffle")
-    waiting = Waiting(share, SpillSpace(), Arena(ledger, ledger.share("slots")), Draws(10**6, 1, 1000))
+    waiting = Waiting(share, SpillSpace(), Arena(Slots(ledger), ledger.share("slots")), Draws(10**6, 1, 1000))
     gc.collect()
     tracemalloc.start()
     try:

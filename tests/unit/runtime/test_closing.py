@@ -11,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.runtime.lower import Stages
+from tests.threads import our_threads
 
 D = ps.Dataset
 DEADLINE_S = 20.0
@@ -32,10 +33,6 @@ class Cycle:
     def __init__(self, held: Any) -> None:
         self.held = held
         self.itself = self
-
-
-def our_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock-")]
 
 
 def assert_all_ended(ledger: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.element import arrays_in
 from penstock.ops.filling import FillingCalls
+from tests.threads import our_threads
 from tests.unit.fakes import all_with_errors
 
 D = ps.Dataset
@@ -299,7 +300,6 @@ def test_closed_by_one_of_its_own_threads_it_does_not_wait_for_itself(where: str
     runs.append(D.range(100).map(closing, num_parallel_calls=2).batch(16).run())
     assert len(next(runs[0])) == 16  # and is dropped: the next one is begun in its slot
     assert closed.wait(DEADLINE_S)
-    for thread in threading.enumerate():
-        if thread.name.startswith("penstock-"):
-            thread.join(DEADLINE_S)
+    for thread in our_threads():
+        thread.join(DEADLINE_S)
     assert sorted(names) == ["penstock-ahead-0", "penstock-map-0"]

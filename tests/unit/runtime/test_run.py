@@ -11,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import OverBudget, StateError
+from tests.threads import our_threads
 from tests.unit.fakes import all_with_errors
 
 D = ps.Dataset
@@ -32,10 +33,6 @@ def fail_on(*places: int) -> Callable[[Any], Any]:
         return x
 
     return function
-
-
-def ours() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-")]
 
 
 # --- iterator and context manager ---
@@ -68,7 +65,7 @@ def test_a_closed_run_gives_nothing_and_holds_nothing() -> None:
         next(run)
     run.close()
     assert run.ledger.charged_bytes == 0
-    assert not ours()
+    assert not our_threads()
 
 
 def test_leaving_the_context_closes_whatever_happens() -> None:
@@ -83,7 +80,7 @@ def test_leaving_the_context_closes_whatever_happens() -> None:
         loop()
     with pytest.raises(StopIteration):
         next(run)
-    assert not ours()
+    assert not our_threads()
 
 
 def test_runs_of_one_dataset_do_not_disturb_each_other() -> None:
@@ -123,7 +120,7 @@ def test_what_is_no_error_of_an_element_ends_the_run(parallel: int | None) -> No
     assert seen == list(range(len(seen)))
     assert len(seen) <= 3
     assert run.ledger.charged_bytes == 0
-    assert not ours()
+    assert not our_threads()
     state = run.state_dict()
     with D.range(10).map(stop, num_parallel_calls=parallel).run() as again:
         again.load_state_dict(state)

@@ -127,7 +127,7 @@ def test_what_was_made_ahead_waits_on_disk_for_its_turn() -> None:
     with first.run() as a:
         numbers = first_of(a, 8)
         wait_until_full(a, 2 * needs)
-        ps.set_memory(2 * needs + 2_000_000)
+        ps.set_memory(2 * needs + 8 * 8 * NUM_ROWS)  # a batch's elements, the last that were on their way, are not back
         with second.run():
             assert a.memory()["spilled_bytes"] > 3_000_000
         numbers += first_of(a)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from tests.threads import our_threads
 from tests.unit.fakes import all_with_errors
 
 D = ps.Dataset
@@ -194,14 +195,11 @@ def test_a_user_who_stops_after_one_batch_stops_everything() -> None:
 
 
 def test_threads_start_with_the_first_element_and_are_named() -> None:
-    def names() -> list[str]:
-        return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-"))
-
     with D.range(100).map(square, num_parallel_calls=2).run() as run:
-        assert names() == []
+        assert our_threads() == []
         next(run)
-        assert names() == ["penstock-map-0", "penstock-map-1"]
-    assert names() == []
+        assert [thread.name for thread in our_threads()] == ["penstock-map-0", "penstock-map-1"]
+    assert our_threads() == []
 
 
 # --- AUTOTUNE ---
@@ -350,7 +348,7 @@ def test_an_error_of_a_piece_that_is_not_all_delivered_keeps_no_run_alive(
         except Bad:
             found.append(-1)
     assert found == [0, 1, 2, 3, 4, 5, 6, 7, -1, 9]
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+    threads = our_threads()
     del run
     gc.collect()
     for thread in threads:

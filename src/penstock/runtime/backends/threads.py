@@ -92,6 +92,8 @@ class ParallelCursor(Cursor):
         self._dismissed = self._threads.condition()
         self._num_idle = 0
         self._starving = False  # the consumer waits
+        # A worker waits for memory, and nobody is called up: for the others there is none either.
+        self._is_short = self._was_short = False
         # In any order, whichever is ready is taken: none is the first, which has the floor to come back to.
         tickets: deque[Ready] = self._tickets if ordered else deque()
         self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: tickets)
@@ -117,7 +119,7 @@ class ParallelCursor(Cursor):
 
         One at least if half of what may be in flight is gone, and all while the consumer waits.
         """
-        if not self._num_idle or self._ended:
+        if not self._num_idle or self._ended or self._is_short:
             return
         most = self._pieces.most(self._starving)
         num_open = most - len(self._tickets)
@@ -150,12 +152,20 @@ class ParallelCursor(Cursor):
         with changed:
             size, lease = self._pieces.size(self._demand), None
             if not self._ended and not self._threads.stopped:
-                or_one = size <= self._pieces.num_together
+                # Several cheap ones wait for room together: one by one they cost more than the wait, and so they come
+                # one by one only where the consumer has nothing else to wait for.
+                is_cheap = self._pieces.num_joined > 1 and bool(self._tickets)
+                or_one = size <= self._pieces.num_together and not is_cheap
                 size, lease = self._admission.try_admit_some(len(self._tickets), size, or_one)
             if lease is None:
                 if not self._ended and not self._threads.stopped:
+                    self._is_short = self._was_short = True
                     self._given_back.wait(_LOOK_AGAIN_S)
+                    self._is_short = False
                 return None
+            if self._was_short:
+                self._was_short = False
+                self._call_up()  # nobody was meanwhile
             ticket = Ready(None, self._place, lease)
             ticket.lost_before = self._num_lost
             try:
@@ -285,6 +295,7 @@ class ParallelCursor(Cursor):
             start = perf_counter_ns()
             if not self._is_ready():
                 self._starving = True
+                self._given_back.notify()  # what is first in turn is made in any case
                 self._call_up()
             while not self._is_ready() and not (self._ended and not self._tickets):
                 self._threads.wait()
