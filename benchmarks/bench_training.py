@@ -205,75 +205,68 @@ TORCH_CONTENDERS = (
     Contender("DataLoader, 2 workers", "torch", lambda data: build_loader(data, 2), ("torch",), has_workers=True),
 )
 
+
+def training(
+    name: str,
+    title: str,
+    contenders: tuple[Contender, ...],
+    targets: tuple[Target, ...],
+    make_data: Callable[[int], Any] = make_images,
+    rows: int = 12_800,
+    batch: int = BATCH,
+) -> Workload:
+    """Epochs of which the labels are counted."""
+    sizes = {"rows": rows, "quick_rows": rows // 5}
+    return Workload(
+        name, title, contenders, targets, make_data=make_data, batch=((batch,), "int32"), consume=count, **sizes
+    )
+
+
+def beside_tf(penstock: Any, tensorflow: Any) -> tuple[Contender, ...]:
+    return (
+        Contender("penstock", "penstock", penstock, ("tensorflow",)),
+        Contender("tf.data", "tf.data", tensorflow, ("tensorflow",)),
+    )
+
+
+def at_least(ratio: float, *over: str) -> tuple[Target, ...]:
+    return tuple(Target("penstock", ratio, over=peer) for peer in over)
+
+
 WORKLOADS = (
-    Workload(
+    training(
         "train-cnn",
         "a small CNN in TensorFlow, 32x32x3 float32 images, shuffled, batch 64",
-        (
-            Contender("penstock", "penstock", in_tf(penstock_to_tf, cnn_step), ("tensorflow",)),
-            Contender("tf.data", "tf.data", in_tf(tf_dataset, cnn_step), ("tensorflow",)),
-        ),
-        (Target("penstock", 1.0, over="tf.data"),),
-        make_data=make_images,
+        beside_tf(in_tf(penstock_to_tf, cnn_step), in_tf(tf_dataset, cnn_step)),
+        at_least(1.0, "tf.data"),
         rows=6400,
-        quick_rows=1280,
-        batch=((BATCH,), "int32"),
-        consume=count,
     ),
-    Workload(
+    training(
         "train-input-tf",
         "32x32x3 uint8 images, shuffled, scaled to 0..1, batch 64; a step that is one sum, in TensorFlow",
-        (
-            Contender("penstock", "penstock", in_tf(penstock_scaled_to_tf, sum_step_tf), ("tensorflow",)),
-            Contender("tf.data", "tf.data", in_tf(tf_scaled_dataset, sum_step_tf), ("tensorflow",)),
-        ),
-        (Target("penstock", 1.5, over="tf.data"),),
+        beside_tf(in_tf(penstock_scaled_to_tf, sum_step_tf), in_tf(tf_scaled_dataset, sum_step_tf)),
+        at_least(1.5, "tf.data"),
         make_data=make_photos,
-        rows=12_800,
-        quick_rows=2560,
-        batch=((BATCH,), "int32"),
-        consume=count,
     ),
-    Workload(
+    training(
         "train-step-tf",
         "the images of train-cnn, a step that is one sum, in TensorFlow",
-        (
-            Contender("penstock", "penstock", in_tf(penstock_to_tf, sum_step_tf), ("tensorflow",)),
-            Contender("tf.data", "tf.data", in_tf(tf_dataset, sum_step_tf), ("tensorflow",)),
-        ),
-        (Target("penstock", 1.0, over="tf.data"),),
-        make_data=make_images,
-        rows=12_800,
-        quick_rows=2560,
-        batch=((BATCH,), "int32"),
-        consume=count,
+        beside_tf(in_tf(penstock_to_tf, sum_step_tf), in_tf(tf_dataset, sum_step_tf)),
+        at_least(1.0, "tf.data"),
     ),
-    Workload(
+    training(
         "train-input-fit",
         "the images of train-cnn, a linear model, model.fit of Keras on TensorFlow",
-        (
-            Contender("penstock", "penstock", in_fit(penstock_to_keras), ("tensorflow",)),
-            Contender("tf.data", "tf.data", in_fit(tf_dataset), ("tensorflow",)),
-        ),
-        (Target("penstock", 1.0, over="tf.data"),),
-        make_data=make_images,
-        rows=12_800,
-        quick_rows=2560,
-        batch=((BATCH,), "int32"),
-        consume=count,
+        beside_tf(in_fit(penstock_to_keras), in_fit(tf_dataset)),
+        at_least(1.0, "tf.data"),
     ),
-    Workload(
+    training(
         "train-input-torch",
         "the images of train-cnn, a step that is one sum, in PyTorch",
         TORCH_CONTENDERS,
-        (Target("penstock", 3.0, over="DataLoader"), Target("penstock", 3.0, over="DataLoader, 2 workers")),
-        make_data=make_images,
-        rows=12_800,
-        quick_rows=2560,
-        batch=((BATCH,), "int32"),
-        consume=count,
+        at_least(3.0, "DataLoader", "DataLoader, 2 workers"),
     ),
-    Workload(
+    training(
         "train-tensors",
         "(x, y) of 16 rows, as arrays and as tensors: what an adapter costs",
         (
@@ -283,10 +276,7 @@ WORKLOADS = (
             Contender("to_tf", "penstock", tensors("to_tf"), ("tensorflow",)),
         ),
         (),
-        make_data=make_images,
         rows=16_000,
-        quick_rows=3200,
-        batch=((SMALL,), "int32"),
-        consume=count,
+        batch=SMALL,
     ),
 )
