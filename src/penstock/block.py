@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ._native import cut_records
-from .element import LEAF, Failed, Structure, leaf_bytes, nbytes_of
+from .element import LEAF, Failed, Structure, detach, leaf_bytes, nbytes_of
 
 __all__ = ["Block", "concat_blocks", "stack_leaves"]
 
@@ -68,6 +68,13 @@ class Block:
         if has_failures is None:
             has_failures = any(type(row) is Failed for row in rows)
         return cls(len(rows), LEAF, None, rows, has_failures, positions)
+
+    def copied(self) -> Block:
+        """The same elements in memory of their own."""
+        if self.columns is None:
+            return Block.of_rows(list(map(detach, self.rows())), self.positions, self.has_failures)
+        columns = [column.copy() for column in self.columns]
+        return Block(self.size, self.structure, columns, None, self.has_failures, self.positions)
 
     @property
     def nbytes(self) -> int:

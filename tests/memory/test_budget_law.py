@@ -21,6 +21,7 @@ from tests.threads import our_threads
 
 D = ps.Dataset
 COUNT = 20
+EPOCHS = 2  # in the second one caches are read
 
 
 def sizes_of(kind: str) -> list[int]:
@@ -110,8 +111,11 @@ def consumed(dataset: Any, consumer: str, memory: int | None = None) -> tuple[li
 @example(kind="lognormal", steps=["rebatch", "cache", "concatenate"], factor=1, consumer="slow")
 @example(kind="constant", steps=["cache", "parallel map", "repeat"], factor=1, consumer="slow")
 @example(kind="lognormal", steps=["cache", "parallel map", "concatenate"], factor=1, consumer="fast")
+@example(kind="one large", steps=["cache", "padded_batch", "take"], factor=1, consumer="fast")
+@example(kind="constant", steps=["cache", "interleave"], factor=1, consumer="fast")
 def test_the_law_of_the_budget(kind: str, steps: list[str], factor: float, consumer: str) -> None:
-    expected, _ = consumed(built(kind, steps), consumer)
+    plain = built(kind, steps)
+    expected = [consumed(plain, consumer)[0] for _ in range(EPOCHS)]
     with tempfile.TemporaryDirectory() as spill_dir:
         dataset = built(kind, steps).with_options(ps.Options(spill_dir=spill_dir))
         memory = int(dataset.explain(sample=10_000).to_dict()["minimum_bytes"] * factor)
@@ -119,10 +123,11 @@ def test_the_law_of_the_budget(kind: str, steps: list[str], factor: float, consu
         # Built anew: what the sample has cached is not there, and all must be made again.
         dataset = built(kind, steps).with_options(ps.Options(spill_dir=spill_dir))
         dataset._measured = measured
-        found, run = consumed(dataset, consumer, memory)
-        assert found == expected
-        assert run.ledger.peak_bytes <= memory
-        assert run.ledger.charged_bytes == 0
+        for epoch in range(EPOCHS):
+            found, run = consumed(dataset, consumer, memory)
+            assert found == expected[epoch]
+            assert run.ledger.peak_bytes <= memory
+            assert run.ledger.charged_bytes == 0
         del dataset, run
         gc.collect()
         assert not list(Path(spill_dir).glob("*/*.arrow"))

@@ -314,6 +314,11 @@ class Slots:
             self._by_size.clear()
 
 
+def _is_nearly_all(slot: _Slot, leaves: list[np.ndarray]) -> bool:
+    """Whether a slot holds little but these arrays."""
+    return sum(leaf.nbytes for leaf in leaves) >= slot.nbytes * _NEARLY_ALL
+
+
 class Arena:
     """Gives a stage uninitialised arrays, in slots that are reused once dropped."""
 
@@ -354,17 +359,38 @@ class Arena:
 
         `in_part`: also slots that hold more than the block, of which somebody else may still hold the rest.
         """
+        for slot, leaves in self._viewed(block).items():
+            if in_part or _is_nearly_all(slot, leaves):
+                self.slots.move(slot, self._share)
+
+    def keep(self, block: Block, reserve: Callable[[int], None], in_part: bool = True) -> Block:
+        """The block, on this stage's account, for who holds it while its maker is asked again.
+
+        What shares a slot with others, such as elements of a batch that a cache has read, is copied: the slot is its
+        maker's. `reserve` is told first how many bytes are on nobody's account. `in_part`: slots that hold more than
+        the block move here all the same if nobody else uses them.
+        """
+        shared_bytes = 0
+        for slot, leaves in self._viewed(block).items():
+            is_alone = in_part and getrefcount(slot.base) <= _ONLY_OURS + len(leaves)
+            if is_alone or _is_nearly_all(slot, leaves):
+                self.slots.move(slot, self._share)
+            else:
+                shared_bytes += sum(leaf.nbytes for leaf in leaves)
+        reserve(self.unaccounted_bytes(block) + shared_bytes)
+        return block.copied() if shared_bytes else block
+
+    def _viewed(self, block: Block) -> dict[_Slot, list[np.ndarray]]:
+        """The slots of other stages that a block lies in, and what of it lies in each."""
         leaves = block.columns
         if leaves is None:
             leaves = [leaf for row in block.rows() if type(row) is not Failed for leaf in arrays_in(row)]
-        viewed: dict[_Slot, int] = {}
+        viewed: dict[_Slot, list[np.ndarray]] = {}
         for leaf in leaves:
             slot = self.slots.by_base.get(id(leaf.base))
             if slot is not None and slot.charged_to not in (None, self._share):
-                viewed[slot] = viewed.get(slot, 0) + leaf.nbytes
-        for slot, nbytes in viewed.items():
-            if in_part or nbytes >= slot.nbytes * _NEARLY_ALL:
-                self.slots.move(slot, self._share)
+                viewed.setdefault(slot, []).append(leaf)
+        return viewed
 
     def unaccounted_bytes(self, block: Block) -> int:
         """Bytes of a block that no slot holds and that are not a view of the user's own arrays."""

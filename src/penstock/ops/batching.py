@@ -17,8 +17,8 @@ def batched_cardinality(cardinality: int, size: int, drop_remainder: bool) -> in
     return cardinality // size if drop_remainder else -(-cardinality // size)
 
 
-def take_blocks(feed: Feed, size: int, keep: Callable[[Block], None]) -> tuple[list[Block], int]:
-    """Blocks with `size` elements in all, or what is left; `keep` is told of each that must wait for another.
+def take_blocks(feed: Feed, size: int, keep: Callable[[Block], Block]) -> tuple[list[Block], int]:
+    """Blocks with `size` elements in all, or what is left; each that must wait for another is what `keep` makes of it.
 
     A failure ends it, as the last element of the last block: what was gathered before it is lost with it, as in
     tf.data, and the next batch begins behind it.
@@ -29,10 +29,9 @@ def take_blocks(feed: Feed, size: int, keep: Callable[[Block], None]) -> tuple[l
         block = feed.take(size - count)
         if block is None:
             break
-        blocks.append(block)
         count += block.size
-        if block.has_failures:
+        is_last = block.has_failures or count == size
+        blocks.append(block if is_last else keep(block))
+        if is_last:
             break
-        if count < size:
-            keep(block)
     return blocks, count

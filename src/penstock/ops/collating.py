@@ -60,18 +60,18 @@ class CollatingCursor(FeedCursor):
         return self._gather_more([])
 
     def _gather_more(self, blocks: list[Block]) -> tuple[list[Block], int]:
-        for block in blocks:
-            self._keep(block)
+        blocks = list(map(self._keep, blocks))
         before = sum(block.size for block in blocks)
         more, count = take_blocks(self.feed, self._size - before, self._keep)
         return blocks + more, before + count
 
-    def _keep(self, block: Block) -> None:
+    def _keep(self, block: Block) -> Block:
         """A block that waits for the rest of its batch is ours: its maker will be asked again."""
-        arena = self._context.arena
-        arena.take_over(block)
-        nbytes = arena.unaccounted_bytes(block) + objects_of_block(block)
-        self._lease.settle(self._lease.nbytes + nbytes, single=True)
+
+        def reserve(nbytes: int) -> None:
+            self._lease.settle(self._lease.nbytes + nbytes + objects_of_block(block), single=True)
+
+        return self._context.arena.keep(block, reserve)
 
     def _collated(self, blocks: list[Block]) -> Any:
         try:

@@ -125,13 +125,15 @@ class Supply:
         if block is None:
             return False
         elapsed = perf_counter_ns() - start
-        self._context.arena.take_over(block)  # its maker will be asked again while it is held
-        nbytes = self._context.arena.unaccounted_bytes(block)
-        self._hold = Hold(self._context.share.acquire(nbytes) if nbytes else None)
+        # Its maker will be asked again while it is held.
+        block = self._context.arena.keep(block, self._reserve, in_part=False)
         self._rows, self._offset, self._before = block.rows(), 0, before
         if not self.live:
             self._pace.adapt(elapsed, len(self._rows), nbytes_of(self._rows[0]))
         return True
+
+    def _reserve(self, nbytes: int) -> None:
+        self._hold = Hold(self._context.share.acquire(nbytes) if nbytes else None)
 
     def _forget(self) -> None:
         if self._hold is not None:
