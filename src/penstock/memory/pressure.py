@@ -27,10 +27,9 @@ _STALLED = 10.0
 _SPARE_BYTES = 8 << 20
 # And how much more than the budget, at any time.
 _BEYOND_BUDGET_BYTES = 4 << 20
-# Which is looked at whenever a 64th of the budget has come into being, or of small budgets a 16th, up to this much: a
-# look takes tens of microseconds, and more where threads contend for the interpreter.
-_PART_WATCHED, _SMALL_PART_WATCHED, _SMALL_WATCHED_BYTES = 64, 16, 2 << 20
-# What a run may leave behind in the heap, for the next one to use: this, or a 64th of the budget.
+# Which is looked at whenever this part of the budget has come into being.
+_PARTS_WATCHED = 64
+# What a run may leave behind in the heap, for the next one to use: this, or that part of the budget.
 _LEFT_BYTES = 2 << 20
 # A look through the heap that gave back less was in vain: what the process has grown by is somebody's, a model's say.
 _WORTH_BYTES = 1 << 20
@@ -107,8 +106,6 @@ class Pressure:
         self._baseline_bytes: int | None = None
         self._anonymous_baseline_bytes = 0
         self._unwatched_bytes = 0
-        small_bytes = min(budget_bytes // _SMALL_PART_WATCHED, _SMALL_WATCHED_BYTES)
-        self._watched_bytes = max(budget_bytes // _PART_WATCHED, small_bytes)
         self._looked_at_heap = False
         self._next_trim = 0.0
         #: Why there is pressure now; empty if there is none.
@@ -148,7 +145,7 @@ class Pressure:
         then look a little sooner or later.
         """
         self._unwatched_bytes += nbytes
-        if self._unwatched_bytes > self._watched_bytes:
+        if self._unwatched_bytes > self._budget_bytes // _PARTS_WATCHED:
             self._unwatched_bytes = 0
             self._looked_at_heap = True
             before = anonymous_bytes(f"{self._proc}/self")
@@ -163,7 +160,7 @@ class Pressure:
         if not self._looked_at_heap:  # a short run, or one that needs little, and should not be kept from ending
             return
         left_bytes = anonymous_bytes(f"{self._proc}/self") - self._anonymous_baseline_bytes
-        if left_bytes > max(_LEFT_BYTES, self._budget_bytes // _PART_WATCHED):
+        if left_bytes > max(_LEFT_BYTES, self._budget_bytes // _PARTS_WATCHED):
             trim_heap()
 
     def _look(self) -> str:

@@ -146,15 +146,15 @@ MB = 1_000_000
 def test_a_heap_beyond_the_budget_is_trimmed_as_bytes_come_into_being(monkeypatch: pytest.MonkeyPatch) -> None:
     heap = Heap(monkeypatch, budget_bytes=64 * MB)
     heap.grow(64 * MB, 9 * MB)
-    heap.pressure.watch_heap(3 * MB)
+    heap.pressure.watch_heap(2 * MB)
     assert heap.num_trims == 0
     heap.grow(74 * MB, 9 * MB)
     heap.pressure.watch_heap(MB // 2)  # not enough came into being for a look
     assert heap.num_trims == 0
-    heap.pressure.watch_heap(2 * MB)
+    heap.pressure.watch_heap(MB)
     assert (heap.num_trims, heap.grown_bytes) == (1, 65 * MB)
     heap.grow(74 * MB, 9 * MB)
-    heap.pressure.watch_heap(3 * MB)
+    heap.pressure.watch_heap(2 * MB)
     assert heap.num_trims == 2
 
 
@@ -164,12 +164,12 @@ def test_a_heap_that_has_nothing_to_give_back_is_left_alone_for_a_while(monkeypa
     heap.grow(GB, 0)
     for now, times in ((0, 1), (0.1, 1), (0.2, 1), (0.3, 2), (0.4, 2)):
         heap.now = now
-        heap.pressure.watch_heap(3 * MB)
+        heap.pressure.watch_heap(2 * MB)
         assert heap.num_trims == times
 
 
 @pytest.mark.parametrize(
-    "made_bytes, left_bytes, times", [(3 * MB, 1 * MB, 0), (3 * MB, 10 * MB, 1), (MB // 2, 10 * MB, 0)]
+    "made_bytes, left_bytes, times", [(2 * MB, 1 * MB, 0), (2 * MB, 10 * MB, 1), (MB // 2, 10 * MB, 0)]
 )
 def test_what_a_run_leaves_in_the_heap_goes_back_if_it_made_much(
     monkeypatch: pytest.MonkeyPatch, made_bytes: int, left_bytes: int, times: int
