@@ -22,7 +22,7 @@ def test_a_process_grows_by_no_more_than_its_budget(program: str) -> None:
 def test_arrays_from_the_heap_do_not_make_a_process_outgrow_its_budget(program: str) -> None:
     found = child(program, "heap_children.py", exact=False)
     assert found["ledger_peak"] <= found["budget"]
-    assert max(found["growth"]) <= found["budget"] + 13 * MB, found
+    assert max(found["growth"]) <= found["budget"] + 16 * MB, found
     assert max(found["left"]) <= 8 * MB, found
 
 
