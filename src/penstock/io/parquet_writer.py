@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..block import Block
 from ..element import Ragged, Sparse, Structure, is_dataset, nbytes_of, string
 from ..errors import BadArgument, BadType, SpecMismatch
 from ..memory.ledger import Share
-from ..spec import UNSEEN, TensorSpec, describe, spec_of
+from ..spec import UNSEEN, TensorSpec, describe, spec_leaves, spec_of, structure_of_spec
 
 __all__ = ["ParquetWriter"]
 
@@ -22,7 +23,7 @@ _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 
 
 class ParquetWriter:
-    """Takes elements one by one; `finish` puts the file in its place, `abort` leaves nothing behind.
+    """Takes blocks of elements; `finish` puts the file in its place, `abort` leaves nothing behind.
 
     Args:
         path: The file.
@@ -43,7 +44,8 @@ class ParquetWriter:
         self._most_bytes = max(1, min(_GROUP_BYTES, share.budget_bytes // (8 * _TIMES_HELD)))
         self._compression = compression
         self._lease = share.acquire(0)
-        self._rows: list[Any] = []
+        self._waiting: list[list[np.ndarray]] = []  # of each leaf the rows, some stacked in each array
+        self._num_waiting = 0
         self._nbytes = 0
         self._num_rows = 0
         self._structure: Structure | None = None
@@ -53,18 +55,56 @@ class ParquetWriter:
         handle, self._temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)[:80]}.", dir=folder)
         os.close(handle)
 
-    def write(self, element: Any) -> None:
-        nbytes = nbytes_of(element)
-        if self._rows and (len(self._rows) >= self._most_rows or self._nbytes + nbytes > self._most_bytes):
+    def write(self, block: Block) -> None:
+        """Takes the elements of a block, none of which has failed."""
+        if block.columns is None:
+            for row in block.rows():
+                self._make_room(1, nbytes_of(row))
+                self._begin(row)
+                self._wait([_stack_of_one(leaf) for leaf in self._leaves_of(row)], 1)
+            return
+        at_once = max(1, min(self._most_rows, self._most_bytes * block.size // max(1, block.nbytes)))
+        for start in range(0, block.size, at_once):
+            part = block[start : start + at_once]
+            self._make_room(part.size, part.nbytes)
+            first = part[:1].rows()[0]
+            self._begin(first)
+            self._leaves_of(first)  # the others are of the same kind
+            # Copies: what the block lies in is its maker's, who will be asked for more.
+            self._wait([column.copy() for column in part.columns or ()], part.size)
+
+    def _make_room(self, count: int, nbytes: int) -> None:
+        """Reserves what is to wait; what waits is written first if it would be too much."""
+        waiting = self._num_waiting
+        if waiting and (waiting + count > self._most_rows or self._nbytes + nbytes > self._most_bytes):
             self._flush()
-        self._lease.settle(_TIMES_HELD * (self._nbytes + nbytes), single=True)
         self._nbytes += nbytes
-        self._rows.append(element)
+        self._lease.settle(_TIMES_HELD * self._nbytes, single=True)
+
+    def _wait(self, leaves: list[np.ndarray], count: int) -> None:
+        for stacks, more in zip(self._waiting, leaves, strict=True):
+            stacks.append(more)
+        self._num_waiting += count
+
+    def _leaves_of(self, row: Any) -> list[Any]:
+        """The leaves of an element, each of which belongs in its column."""
+        assert self._structure is not None
+        number = self._num_rows + self._num_waiting
+        try:
+            leaves = self._structure.flatten(row)
+        except SpecMismatch as error:
+            raise SpecMismatch(f"element {number:,}: {error}") from None
+        for leaf, spec in zip(leaves, self._specs, strict=True):
+            if isinstance(leaf, (Ragged, Sparse)) or is_dataset(leaf) or not spec.holds(leaf):
+                got = describe(spec_of(leaf))
+                raise SpecMismatch(f"element {number:,}: expected {spec}, as in the first, got {got}")
+        return leaves
 
     def finish(self) -> None:
         """Writes the rest, and puts the file in its place."""
-        if not self._rows and self._writer is None and self._element_spec is UNSEEN:
+        if not self._num_waiting and self._writer is None and self._element_spec is UNSEEN:
             raise BadArgument("expected one element or more, got none: there are no columns without one")
+        self._begin(None)
         self._flush()
         self._writer.close()
         with open(self._temporary, "rb+") as file:
@@ -80,33 +120,33 @@ class ParquetWriter:
                 self._writer.close()
             os.unlink(self._temporary)
             self._temporary = ""
-        self._rows = []
+        self._waiting = []
         self._lease.release()
 
     def _flush(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if self._structure is None:
-            self._begin()
-        structure = self._structure
-        assert structure is not None
-        columns = [self._column(i, structure) for i in range(structure.num_leaves)]
-        names, arrays = _nested(_named(structure), iter(columns))
+        assert self._structure is not None
+        columns = [_column(stacks, spec) for stacks, spec in zip(self._waiting, self._specs, strict=True)]
+        names, arrays = _nested(_named(self._structure), iter(columns))
         table = pa.table(dict(zip(names, arrays, strict=True)))
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._temporary, table.schema, compression=self._compression)
-        if self._rows:
-            self._writer.write_table(table, row_group_size=max(1, len(self._rows)))
-        self._num_rows += len(self._rows)
-        self._rows, self._nbytes = [], 0
+        if self._num_waiting:
+            self._writer.write_table(table, row_group_size=self._num_waiting)
+        self._num_rows += self._num_waiting
+        self._waiting = [[] for _ in self._specs]
+        self._num_waiting = self._nbytes = 0
         self._lease.settle(0)
 
-    def _begin(self) -> None:
+    def _begin(self, first: Any) -> None:
         """Finds the columns, from what is known of the elements or else from the first one."""
+        if self._structure is not None:
+            return
         known = self._element_spec is not UNSEEN
-        spec = self._element_spec if known else spec_of(self._rows[0])
-        structure, leaves = _leaves_of(spec)
+        spec = self._element_spec if known else spec_of(first)
+        structure, leaves = structure_of_spec(spec), spec_leaves(spec)
         for leaf in leaves:
             if type(leaf) is not TensorSpec or leaf.dtype.kind in "cV":
                 raise BadType(f"expected arrays of numbers or strings, got {describe(spec)}")
@@ -115,33 +155,29 @@ class ParquetWriter:
             if leaf.shape is None or None in leaf.shape[1:]:
                 raise BadType(f"expected arrays whose inner dimensions are known, got {describe(spec)}")
             self._specs.append(leaf)
+        self._waiting = [[] for _ in leaves]
         self._structure = structure
 
-    def _column(self, number: int, structure: Structure) -> Any:
-        """One leaf of all rows as an Arrow array."""
-        import pyarrow as pa
 
-        spec = self._specs[number]
-        shape: Any = spec.shape
-        leaves = []
-        for i, row in enumerate(self._rows):
-            try:
-                leaf = structure.flatten(row)[number]
-            except SpecMismatch as error:
-                raise SpecMismatch(f"element {self._num_rows + i:,}: {error}") from None
-            if isinstance(leaf, (Ragged, Sparse)) or is_dataset(leaf) or not spec.holds(leaf):
-                got = describe(spec_of(leaf))
-                raise SpecMismatch(f"element {self._num_rows + i:,}: expected {spec}, as in the first, got {got}")
-            leaves.append(leaf)
-        if shape[:1] == (None,):
-            flat = np.concatenate([leaf.reshape(-1) for leaf in leaves]) if leaves else np.empty(0, spec.dtype)
-            ends = np.cumsum([0, *[len(leaf) for leaf in leaves]])
-            inner = _fixed(_flat(flat, spec.dtype), shape[1:])
-            return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), inner)
-        if spec.dtype == string and not shape:
-            return pa.array(leaves, pa.large_binary())
-        stacked = np.stack(leaves) if leaves else np.empty((0, *shape), spec.dtype)
-        return _fixed(_flat(stacked.reshape(-1), spec.dtype), shape)
+def _stack_of_one(leaf: Any) -> np.ndarray:
+    if isinstance(leaf, np.ndarray):
+        return leaf[None]
+    stack = np.empty(1, string if isinstance(leaf, bytes) else np.asarray(leaf).dtype)
+    stack[0] = leaf
+    return stack
+
+
+def _column(stacks: list[np.ndarray], spec: TensorSpec) -> Any:
+    """One leaf of all rows as an Arrow array."""
+    import pyarrow as pa
+
+    shape: Any = spec.shape
+    flat = np.concatenate([stack.reshape(-1) for stack in stacks]) if stacks else np.empty(0, spec.dtype)
+    if shape[:1] != (None,):
+        return _fixed(_flat(flat, spec.dtype), shape)
+    lengths = [stack.shape[1] for stack in stacks for _ in range(len(stack))]
+    inner = _fixed(_flat(flat, spec.dtype), shape[1:])
+    return pa.LargeListArray.from_arrays(pa.array(np.cumsum([0, *lengths]), pa.int64()), inner)
 
 
 def _flat(values: np.ndarray, dtype: np.dtype[Any]) -> Any:
@@ -159,12 +195,6 @@ def _fixed(flat: Any, shape: tuple[int, ...]) -> Any:
             raise BadType("expected arrays with values, got a dimension of 0, which a fixed-size list cannot have")
         flat = pa.FixedSizeListArray.from_arrays(flat, size)
     return flat
-
-
-def _leaves_of(spec: Any) -> tuple[Structure, list[Any]]:
-    from ..spec import spec_leaves, structure_of_spec
-
-    return structure_of_spec(spec), spec_leaves(spec)
 
 
 def _named(structure: Structure) -> Any:

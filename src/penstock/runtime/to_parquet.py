@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..element import Failed
 from ..errors import BadArgument, BadType
 from ..io.parquet_writer import ParquetWriter
 from ..plan.op import argument
@@ -14,13 +15,16 @@ from .run import Run
 
 __all__ = ["to_parquet"]
 
+_AT_A_TIME = 1024
+
 
 def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = None, compression: str = "snappy") -> None:
     """Writes all elements to a Parquet file, a row each, for `from_parquet` and others.
 
     The file appears under its name when the last element was written: an error, or a crash, leaves what was there as it
     was. Dicts are columns, dicts in them structs, parts of tuples the columns f0, f1, …, and a single array the column
-    `value`. Arrays of a known shape are fixed-size lists, others lists. A progress bar shows on a terminal.
+    `value`. Arrays of a known shape are fixed-size lists, vectors of any length
+    lists; arrays of more dimensions are of the first one's shape. A progress bar shows on a terminal.
 
     Args:
         path: The file.
@@ -43,9 +47,12 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
     bar = ProgressBar("to_parquet: writing", None if spec.cardinality < 0 else spec.cardinality, run.shows_progress)
     writer = ParquetWriter(os.path.abspath(os.fsdecode(path)), share, spec.element, row_group_size, compression)
     try:
-        for element in run:
-            writer.write(element)
-            bar.advance(1)
+        while (block := run.pull(_AT_A_TIME)) is not None:
+            for row in block.rows() if block.has_failures else ():
+                if type(row) is Failed:
+                    raise row.error
+            writer.write(block)
+            bar.advance(block.size)
         writer.finish()
     finally:
         bar.close()
