@@ -21,7 +21,7 @@ def array(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
     levels = np.random.default_rng(seed).random(shape)
     if np.dtype(dtype).kind == "f":
         return levels.astype(dtype)
-    return (levels * np.iinfo(dtype).max).astype(dtype)
+    return levels > 0.5 if dtype is np.bool_ else (levels * np.iinfo(dtype).max).astype(dtype)
 
 
 def assert_same(ours: np.ndarray, theirs: Any, tolerance: float = 0.0) -> None:
@@ -278,7 +278,7 @@ def test_colors_and_levels(shape: tuple[int, ...], dtype: Any) -> None:
 
 
 def test_standardization_of_one_color() -> None:
-    for dtype in DTYPES:
+    for dtype in [*DTYPES, np.float16]:
         flat = np.full((4, 4, 3), 7, dtype)
         assert_same(ps.image.per_image_standardization(flat), tf.image.per_image_standardization(flat), 1e-5)
 
@@ -286,7 +286,7 @@ def test_standardization_of_one_color() -> None:
 # --- parts and mirrors ---
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES, np.int64, np.float16])
+@pytest.mark.parametrize("dtype", [*DTYPES, np.int64, np.float16, np.bool_])
 @pytest.mark.parametrize("shape", [*SHAPES, (3, 4, 6), (5, 4, 3, 1)])
 def test_parts_and_mirrors(shape: tuple[int, ...], dtype: Any) -> None:
     images = array(shape, dtype)

@@ -32,7 +32,8 @@ def test_the_same_images_in_the_same_order(root: Path, interpolation: str) -> No
     assert [int(label) for _, label in found] == [int(label) for _, label in expected]
     assert len(found) == len(expected) == 5
     for (a, _), (b, _) in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a.astype(np.float32), b, atol=1e-3)
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, atol=1e-3)
 
 
 def test_the_same_classes_in_an_order_of_ones_own(root: Path) -> None:

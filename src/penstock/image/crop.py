@@ -29,7 +29,7 @@ def central_crop(image: Any, central_fraction: float) -> np.ndarray:
     """
     if not 0.0 < central_fraction <= 1.0:
         raise BadArgument(f"central_fraction: expected above 0 and at most 1, got {central_fraction}")
-    array = as_images(image)
+    array = as_images(image, or_masks=True)
     if central_fraction == 1.0:
         return array
     height, width = array.shape[-3:-1]
@@ -49,7 +49,7 @@ def crop_to_bounding_box(
         target_height: Its rows.
         target_width: Its columns.
     """
-    array = as_images(image)
+    array = as_images(image, or_masks=True)
     height, width = array.shape[-3:-1]
     for offset, extent, whole, name in (
         (offset_height, target_height, height, "height"),

@@ -25,7 +25,7 @@ def flip_left_right(image: Any) -> np.ndarray:
     >>> ps.image.flip_left_right(np.arange(3).reshape(1, 3, 1)).ravel().tolist()
     [2, 1, 0]
     """
-    return _flipped(as_images(image), _LEFT_RIGHT)
+    return _flipped(as_images(image, or_masks=True), _LEFT_RIGHT)
 
 
 def flip_up_down(image: Any) -> np.ndarray:
@@ -34,7 +34,7 @@ def flip_up_down(image: Any) -> np.ndarray:
     Args:
         image: (height, width, channels), or a batch.
     """
-    return _flipped(as_images(image), _UP_DOWN)
+    return _flipped(as_images(image, or_masks=True), _UP_DOWN)
 
 
 def random_flip_left_right(image: Any, rng: np.random.Generator) -> np.ndarray:
@@ -44,7 +44,7 @@ def random_flip_left_right(image: Any, rng: np.random.Generator) -> np.ndarray:
         image: (height, width, channels), or a batch, of which each image has its own chance.
         rng: The generator that `random_map` hands over.
     """
-    return _flipped_by_chance(as_images(image), _LEFT_RIGHT, as_generator(rng))
+    return _flipped_by_chance(as_images(image, or_masks=True), _LEFT_RIGHT, as_generator(rng))
 
 
 def random_flip_up_down(image: Any, rng: np.random.Generator) -> np.ndarray:
@@ -54,7 +54,7 @@ def random_flip_up_down(image: Any, rng: np.random.Generator) -> np.ndarray:
         image: (height, width, channels), or a batch, of which each image has its own chance.
         rng: The generator that `random_map` hands over.
     """
-    return _flipped_by_chance(as_images(image), _UP_DOWN, as_generator(rng))
+    return _flipped_by_chance(as_images(image, or_masks=True), _UP_DOWN, as_generator(rng))
 
 
 def _flipped_by_chance(array: np.ndarray, axis: int, rng: np.random.Generator) -> np.ndarray:

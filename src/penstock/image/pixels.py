@@ -11,10 +11,10 @@ from ..errors import BadArgument, BadType
 __all__ = ["as_generator", "as_images"]
 
 
-def as_images(images: Any) -> np.ndarray:
-    """An image or a batch of images, as an array of numbers."""
+def as_images(images: Any, or_masks: bool = False) -> np.ndarray:
+    """An image or a batch of images, as an array of numbers; `or_masks`: or of booleans."""
     array = np.asarray(images)
-    if array.dtype.kind not in "uif":
+    if array.dtype.kind not in ("uifb" if or_masks else "uif"):
         raise BadType(
             f"expected an array of numbers, got {array.dtype}; encoded images are read by ps.image.decode_image"
         )

@@ -23,13 +23,10 @@ def per_image_standardization(image: Any) -> np.ndarray:
     >>> ps.image.per_image_standardization(np.array([[[0], [255]]], np.uint8)).ravel().tolist()
     [-1.0, 1.0]
     """
-    levels = as_images(image)
-    if levels.dtype not in (np.float16, np.float32):
-        levels = levels.astype(np.float32)
+    levels = as_images(image).astype(np.float32, copy=False)
     whole = (-3, -2, -1)
-    # Sums in float32: of float16 they would soon exceed the largest.
-    centered: np.ndarray = levels - levels.mean(axis=whole, keepdims=True, dtype=np.float32).astype(levels.dtype)
-    variance = np.square(centered).mean(axis=whole, keepdims=True, dtype=np.float32)
+    centered: np.ndarray = levels - levels.mean(axis=whole, keepdims=True)
+    variance = np.square(centered).mean(axis=whole, keepdims=True)
     least = 1.0 / np.sqrt(np.float32(np.prod(levels.shape[-3:])))
-    centered /= np.maximum(np.sqrt(variance), least).astype(levels.dtype)
+    centered /= np.maximum(np.sqrt(variance), least)
     return centered

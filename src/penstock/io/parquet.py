@@ -28,7 +28,7 @@ from .reading import FilesCursor, StreamsFiles, check_on_error
 __all__ = ["FromParquet"]
 
 # Writers end a page, and give up a dictionary, at about this size.
-_PAGE_BYTES = 1 << 20
+_PAGE_BYTES = (1 << 20) + (1 << 13)  # they end a page with the thousand values that go beyond a megabyte
 _BUFFER_BYTES = 1 << 13
 # What a column takes beside its pages: the buffer, and some room for levels and indices.
 _COLUMN_BYTES = 1 << 15
@@ -102,7 +102,7 @@ class FromParquet(StreamsFiles, Op):
         return self._table.spec(self._num_rows if self.on_error == "raise" else UNKNOWN)
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        one = times(1, sizes.output, slots=True)
+        one = times(1, sizes.output)
         floor = sizes.at_least_as_seen(None if one is None else 2 * one + self._floor_bytes)
         return Footprint(floor, "open pages of the columns, rows that were decoded, and one on its way", floor)
 

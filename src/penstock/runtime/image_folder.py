@@ -68,4 +68,6 @@ class _Pixels:
         from ..image import decode_image, resize  # not before it is needed: it takes libraries
 
         image = decode_image(contents, self.channels, expand_animations=False)
-        return image if self.size is None else resize(image, self.size, self.interpolation)
+        return (
+            image if self.size is None else resize(image, self.size, self.interpolation).astype(np.float32, copy=False)
+        )

@@ -147,6 +147,14 @@ def test_the_minimum_is_enough(tmp_path: Path, columns: list[str]) -> None:
     assert len(at_the_minimum(ps.Dataset.from_parquet(tmp_path / "t.parquet", columns=columns))) == 10 * N
 
 
+def test_the_minimum_is_enough_for_pages_as_writers_make_them(tmp_path: Path) -> None:
+    table = {f"c{i}": np.random.default_rng(i).random(300_000) for i in range(4)}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    dataset = ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(1024)
+    minimum = dataset.explain().to_dict()["minimum_bytes"]  # nothing was sampled
+    assert sum(len(batch["c3"]) for batch in dataset.run(memory=minimum)) == 300_000
+
+
 def test_a_file_far_larger_than_the_budget(tmp_path: Path) -> None:
     """48 MB decoded, in one row group, under 6 MB; pyarrow's own account stays below that too."""
     numbers = np.random.default_rng(1).random((2, 3_000_000))
