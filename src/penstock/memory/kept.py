@@ -325,20 +325,20 @@ class KeptElements:
             self._release_pinned()
             self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
 
-    # What is kept outlives a run, but while a run is open it is on its ledger: once for each share, however many
-    # cursors read through it.
+    # What is kept outlives a run, but while a run is open it is on its ledger: once, however many cursors read it, and
+    # in however many places of the plan.
 
     def join(self, share: Share) -> None:
-        """Begins to count on a share what is kept."""
+        """Begins to count on a share what is kept, if its run does not count it yet."""
         with self._lock:
-            account = self._accounts.get(id(share))
+            account = self._accounts.get(share.run_id)
             if account is None:
                 self._make_fit(share)
                 self._release_pinned()
                 while not share.charge_free(self.nbytes, share.budget_bytes // 4):
                     self._drop_last()
                 account = _Account(share, share.on_shortage(lambda: self._give_way(share)))
-                self._accounts[id(share)] = account
+                self._accounts[share.run_id] = account
             account.num_cursors += 1
             self._stopped = self._files is None  # this run may have more room than the last one
 
@@ -351,12 +351,12 @@ class KeptElements:
 
     def leave(self, share: Share) -> None:
         with self._lock:
-            account = self._accounts[id(share)]
+            account = self._accounts[share.run_id]
             account.num_cursors -= 1
             if not account.num_cursors:
                 account.take_back()
-                del self._accounts[id(share)]
-                share.discharge(self.nbytes)
+                del self._accounts[share.run_id]
+                account.share.discharge(self.nbytes)
             if not self._accounts:  # what is still looked at is the caller's
                 self.nbytes -= sum(chunk.nbytes for chunk in self._pinned)
                 self._pinned.clear()

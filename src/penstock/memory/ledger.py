@@ -70,6 +70,11 @@ class Share:
         self.remark: Callable[[], str] = lambda: ""
 
     @property
+    def run_id(self) -> int:
+        """The same for all shares of a run, as long as it is open."""
+        return id(self._ledger)
+
+    @property
     def free_bytes(self) -> int:
         """What is left to it: of its floor, and of the slack."""
         return max(0, self.floor_bytes + self.ahead_bytes - self.charged_bytes) + self._ledger.slack_bytes

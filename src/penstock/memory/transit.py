@@ -27,16 +27,14 @@ class Transit:
         share: The stage's part of the budget.
         each_bytes: The size of an element, where it is known before one is made. Else the first one is made alone, and
             later ones are expected to be as large as the largest so far.
-        num_places: How many stand on this share: a stage may be read in several places of a plan at a time.
     """
 
-    __slots__ = ("_each", "_exact", "_num_places", "_reserved", "_room", "_share", "_used")
+    __slots__ = ("_each", "_exact", "_reserved", "_room", "_share", "_used")
 
     is_of_part = False
 
-    def __init__(self, share: Share, each_bytes: int | None, num_places: int = 1) -> None:
+    def __init__(self, share: Share, each_bytes: int | None) -> None:
         self._share = share
-        self._num_places = num_places
         self._each = each_bytes
         self._exact = each_bytes is not None
         self._reserved = 0
@@ -53,7 +51,7 @@ class Transit:
         each = self._each
         if each is None or share.frugal:
             return 1
-        floor = share.floor_bytes // self._num_places
+        floor = share.floor_bytes
         self._room = max(self._reserved, floor, share.spare_bytes)
         if not self._exact:  # the last one may be as large as any
             self._room = max(0, self._room - max(0, floor - each))
@@ -79,8 +77,7 @@ class Transit:
         each, share = self._each or 1, self._share
         if share.frugal:
             return 1
-        floor = min(share.floor_bytes - share.charged_bytes, share.floor_bytes // self._num_places)
-        room = max(floor, share.spare_bytes)
+        room = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
         return n if n * each <= room else max(1, room // each)
 
     def add(self, nbytes: int, count: int = 1) -> bool:
@@ -107,7 +104,7 @@ class Transit:
         if not self._exact and (self._each is None or each * _GROWTH > self._each):
             self._each = int(each * _GROWTH)
             # One must always fit, whatever others make ahead meanwhile.
-            self._share.raise_floor(self._each * self._num_places)
+            self._share.raise_floor(self._each)
         return each
 
     def close(self) -> None:

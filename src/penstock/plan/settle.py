@@ -6,6 +6,9 @@ shuffle draws from counts places, those that fail included.
 
 What processes share out should give each of them equally many batches; so whoever divides is told of the batches that
 are made of its elements.
+
+A node may be read in several places of a plan, as by `zip((d, d))`. Each place runs by itself and holds elements of its
+own. So each has a node of its own, and with it a share of the budget that the others cannot take.
 """
 
 from __future__ import annotations
@@ -17,12 +20,21 @@ __all__ = ["keeps_number", "settled"]
 
 
 def settled(node: Node) -> Node:
-    """The plan with every `take` below a shuffle counting places, and every divider knowing of batches above it."""
+    """The plan with every `take` below a shuffle counting places, every divider knowing of batches above it, and a node
+    for each place.
+    """
     if node.has_any(_draws_places):
         node = node.transform(lambda n: n.on(*map(_by_places, n.inputs)) if n.op.traits.draws_places else n)
     if node.has_any(_gives_equal_parts):
         node = node.transform(_with_batches_told)
-    return node
+    return _each_in_one_place(node, set())
+
+
+def _each_in_one_place(node: Node, met: set[int]) -> Node:
+    inputs = tuple([_each_in_one_place(child, met) for child in node.inputs])
+    is_as_it_was = id(node) not in met and all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+    met.add(id(node))
+    return node if is_as_it_was else node.on(*inputs)
 
 
 def _draws_places(op: Op) -> bool:

@@ -96,6 +96,17 @@ class Admission:
             size = 1
         return size, lease
 
+    def admit_inline(self, size: int) -> tuple[int, Lease]:
+        """The same for who makes a block on demand, and has nothing else in flight: as many as are sure to fit."""
+        share = self._share
+        if size > 1 and self._measured:
+            each = max(1, share.planned_bytes, int(self._largest_each * _GROWTH))
+            size = min(size, share.spare_bytes // each)
+            lease = share.try_acquire(size * each) if size > 1 else None
+            if lease is not None:
+                return size, lease
+        return 1, share.acquire(0)
+
     def _wanted(self, size: int) -> int:
         wanted = int(max(*self._largest[: size.bit_length()], self._largest_each * size) * _GROWTH)
         # Of several each may be as large as the floor is meant for, however small those before them were.

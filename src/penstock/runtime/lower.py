@@ -63,7 +63,6 @@ class Stages:
         self.meters: dict[int, Meter] = {}
         self.shares: dict[int, Share] = {}
         self._transits: dict[tuple[int, int, int, int], Transit] = {}
-        self._num_places: dict[int, int] = {}  # in which a node is read
         self._keeps_order: set[int] = set()
         self._plan: Node | None = None
         self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
@@ -72,19 +71,15 @@ class Stages:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
         self._keeps_order = _nodes_that_keep_order(plan, keep=False)
-        floors = _floors(division)
-        for need in division.needs:
-            self._num_places[id(need.node)] = self._num_places.get(id(need.node), 0) + 1
-        if not self.ledger.set_aside(sum(floors.values())):
+        if not self.ledger.set_aside(sum(need.floor_bytes for need in division.needs)):
             raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
         for need in reversed(division.needs):
             node = need.node
-            if id(node) not in self.shares:
-                self.shares[id(node)] = self.ledger.share(node.op.name, floors[id(node)])
-                self.meters[id(node)] = Meter(
-                    node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
-                )
-                self._nodes.append(node)
+            self.shares[id(node)] = self.ledger.share(node.op.name, need.floor_bytes)
+            self.meters[id(node)] = Meter(
+                node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
+            )
+            self._nodes.append(node)
         return self.open(plan, epoch, Boundary(None), branch=0)
 
     def transit(self, share: Share, depth: int, account: int, branch: int, node: Node) -> Transit:
@@ -97,8 +92,7 @@ class Stages:
         transit = self._transits.get(key)
         if transit is None:
             each = node.op.element_size or (None if depth else ElementSize.of_spec(node.spec.element))
-            num_places = 1 if depth else self._num_places[id(node)]
-            transit = self._transits[key] = Transit(share, None if each is None else each.nbytes, num_places)
+            transit = self._transits[key] = Transit(share, None if each is None else each.nbytes)
         return transit
 
     def settle_account(self, share: Share, account: int) -> None:
@@ -129,8 +123,7 @@ class Stages:
             return []
         # By the size of elements alone: what a stage held so far is on the ledger, and may be more than it needs.
         division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0, num_elements=None))
-        floors = _floors(division)
-        return [(share, floors[key]) for key, share in self.shares.items()]
+        return [(self.shares[id(need.node)], need.floor_bytes) for need in division.needs]
 
     def measured(self) -> tuple[Measured, ...]:
         """What each stage of the plan gave and held so far, sources first."""
@@ -445,14 +438,6 @@ def _cursor_of(context: _Context) -> Cursor:
     return ParallelCursor(
         context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
     )
-
-
-def _floors(division: Division) -> dict[int, int]:
-    """What is set aside for each node; one that is read in two places has what both need."""
-    floors: dict[int, int] = {}
-    for need in division.needs:
-        floors[id(need.node)] = floors.get(id(need.node), 0) + need.floor_bytes
-    return floors
 
 
 def _account(share: Share) -> dict[str, int]:

@@ -352,12 +352,12 @@ class ParallelCursor(Cursor):
             return self._take(n)
         if not self._tuner.settled_inline:  # and a call may turn out to be dear
             n = min(n, self._pieces.size(n))
+        n, lease = self._admission.admit_inline(n)
+        self._given.append(lease)
         block = self._input.pull(n)
         if block is None:
             return None
         start = perf_counter_ns()
-        lease = self._share.acquire(0)
-        self._given.append(lease)
         result, num_lost = self._applied(block, self._place, _InFlight(lease))
         self._admission.settle(lease, result)
         elapsed = perf_counter_ns() - start

@@ -1,0 +1,77 @@
+"""The smallest budget that `explain` names is enough above a map in threads, whatever reads its elements.
+
+All elements are of one size and were all seen, so that nothing is left to chance but the threads.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from tests.threads import our_threads
+
+D = ps.Dataset
+COUNT = 120
+ALL = 10**9
+
+
+def twice(x: Any) -> Any:
+    return D.from_tensors(x).repeat(2)
+
+
+def by_remainder(x: Any) -> Any:
+    return x[0].astype(np.int64) % 3
+
+
+OPERATORS: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda d: d,
+    "batch": lambda d: d.batch(9),
+    "padded_batch": lambda d: d.padded_batch(9),
+    "ragged_batch": lambda d: d.ragged_batch(9),
+    "group_by_window": lambda d: d.group_by_window(by_remainder, lambda key, window: window.batch(4), 4),
+    "bucket_by_sequence_length": lambda d: d.bucket_by_sequence_length(len, [1], [5, 5]),
+    "window": lambda d: d.window(6).flat_map(lambda window: window.batch(6)),
+    "windows that overlap": lambda d: d.window(6, 3).flat_map(lambda window: window),
+    "zip": lambda d: D.zip((d, d)),
+    "zip, batch": lambda d: D.zip((d, d)).batch(5),
+    "zip of four": lambda d: D.zip((d, d, d, d)),
+    "sample_from_datasets": lambda d: D.sample_from_datasets([d, d], seed=1).batch(9),
+    "concatenate": lambda d: d.concatenate(d).batch(9),
+    "unbatch": lambda d: d.unbatch().batch(1000),
+    "batch, unbatch": lambda d: d.batch(9).unbatch(),
+    "flat_map": lambda d: d.flat_map(twice),
+    "interleave": lambda d: d.interleave(twice, cycle_length=3),
+    "interleave in threads": lambda d: d.interleave(twice, cycle_length=3, num_parallel_calls=2),
+    "filter": lambda d: d.filter(lambda x: x[0] % 2 == 0).batch(4),
+    "map": lambda d: d.map(lambda x: x + 1).batch(4),
+    "rebatch": lambda d: d.batch(4).rebatch(6),
+    "prefetch": lambda d: d.batch(4).prefetch(2),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("size", [20_000, 160_000])
+@pytest.mark.parametrize("num_parallel_calls", [4, ps.AUTOTUNE], ids=["4", "AUTOTUNE"])
+@pytest.mark.parametrize("build", OPERATORS.values(), ids=OPERATORS)
+def test_the_minimum_is_enough(build: Callable[[Any], Any], num_parallel_calls: int, size: int) -> None:
+    rows = D.range(COUNT).map(lambda i: np.full(size, i, np.uint8), num_parallel_calls=num_parallel_calls)
+    dataset = build(rows)
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    expected = sum(1 for _ in dataset.run(epoch=0))
+    for _ in range(2):
+        with dataset.run(memory=minimum, epoch=0) as run:
+            assert sum(1 for _ in run) == expected
+            assert run.ledger.peak_bytes <= minimum
+    assert our_threads() == []
+
+
+def test_what_a_cache_keeps_counts_once_where_it_is_read_in_two_places() -> None:
+    cached = D.range(10).map(lambda i: np.full(10_000, i, np.uint8)).cache()
+    assert sum(1 for _ in cached.run(memory="2MB")) == 10
+    with D.zip((cached, cached)).run(memory="2MB") as run:
+        next(run)
+        held = [stage["held_bytes"] for stage in run.stats()["stages"] if stage["name"].startswith("cache")]
+    assert len(held) == 2
+    assert min(held) < 100_000 <= max(held)
