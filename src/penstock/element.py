@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .errors import BadType, SpecMismatch
-from .frames import forget_locals
+from .frames import forget_frames
 
 __all__ = [
     "LEAF",
@@ -48,12 +48,14 @@ string = np.dtype(object)
 class Failed:
     """An element whose making raised: it travels in its place and raises when it is delivered.
 
-    Errors as values is what lets a shuffle hold a failure in its slot, and a run go on after it.
+    Errors as values is what lets a shuffle hold a failure in its slot, and a run go on after it. Wherever it waits it
+    keeps nothing alive but itself.
     """
 
     __slots__ = ("error",)
 
     def __init__(self, error: BaseException) -> None:
+        forget_frames(error)
         self.error = error
 
     def __repr__(self) -> str:
@@ -486,9 +488,6 @@ def detach(element: Any) -> Any:
         return Ragged(detach(element.values), detach(element.row_splits))
     if isinstance(element, Sparse):
         return Sparse(detach(element.indices), detach(element.values), detach(element.dense_shape))
-    if type(element) is Failed:
-        forget_locals(element.error)
-        return element
     if not _is_nest(element):
         return element
     keys, parts = _parts(element)

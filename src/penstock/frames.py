@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from types import FrameType
+import sys
+from collections.abc import Iterator
+from types import FrameType, FunctionType, TracebackType
 
-__all__ = ["forget_locals"]
-
-# Flags of the code of generators and coroutines, as `inspect` has them.
-_CO_GENERATORS = 0x20 | 0x80 | 0x200
+__all__ = ["forget_frames"]
 
 
-def forget_locals(error: BaseException) -> None:
-    """Lets go of what the functions that an error came through had in hand; where it came from can still be read.
+def forget_frames(error: BaseException) -> None:
+    """Lets go of the functions that an error came through and of all they had in hand; its traceback reads as before.
 
-    Their frames refer to each other, and so to blocks of elements that were made beside it.
+    A frame refers to its locals and to the frame that called it, which has those of the whole run, and this error
+    among them: one that waits would keep blocks alive that were made beside it. So its traceback gets other frames,
+    with the names and lines of those that were, nothing in them, and nobody who called them.
     """
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
@@ -22,25 +23,51 @@ def forget_locals(error: BaseException) -> None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
+        if one is not error and one.__traceback__ is not None and _is_callers(one.__traceback__.tb_frame):
+            continue
         pending += [one.__cause__, one.__context__]
-        trace = one.__traceback__
-        _clear_callers(trace and trace.tb_frame)
-        while trace is not None:
-            _cleared(trace.tb_frame)
-            trace = trace.tb_next
+        if isinstance(one, BaseExceptionGroup):
+            pending += one.exceptions
+        one.__traceback__ = _without_frames(one.__traceback__)
 
 
-def _clear_callers(frame: FrameType | None) -> None:
-    while frame is not None and _cleared(frame):
-        frame = frame.f_back
-
-
-def _cleared(frame: FrameType) -> bool:
-    """Clears a frame; not that of a generator, which might be asked for more."""
-    if frame.f_code.co_flags & _CO_GENERATORS:
+def _is_callers(frame: FrameType) -> bool:
+    """Whether an error is being handled by whoever asked for elements: then it is that one's own."""
+    if frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
         return False
-    try:
-        frame.clear()
-    except RuntimeError:  # it is at work, and so are those that called it
-        return False
-    return True
+    at_work: FrameType | None = sys._getframe(1)
+    while at_work is not None and at_work is not frame:
+        at_work = at_work.f_back
+    return at_work is not None
+
+
+def _without_frames(traceback: TracebackType | None) -> TracebackType | None:
+    steps = []
+    while traceback is not None:
+        steps.append(traceback)
+        traceback = traceback.tb_next
+    for step in reversed(steps):
+        traceback = TracebackType(traceback, _empty_like(step.tb_frame), step.tb_lasti, step.tb_lineno)
+    return traceback
+
+
+def _place() -> Iterator[None]:
+    yield
+
+
+# A generator that was never asked has a frame which nobody called.
+_PLACE = _place.__code__
+
+
+def _empty_like(frame: FrameType) -> FrameType:
+    """A frame that a traceback shows in the same way, as by its name, file, and table of lines."""
+    code = frame.f_code
+    place = _PLACE.replace(
+        co_filename=code.co_filename,
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_firstlineno=code.co_firstlineno,
+        co_linetable=code.co_linetable,
+    )
+    empty: FrameType = FunctionType(place, frame.f_globals)().gi_frame
+    return empty

@@ -1,10 +1,12 @@
 """Results of functions that look at memory which only they keep alive, as elements that own their bytes.
 
-A read-only view is taken for a window on an array of the user's, which lives anyway and is not counted. But whoever
-holds the view of an array that nobody else has holds that array; and what `np.frombuffer` makes of `bytes`, `to_numpy`
-of Arrow's memory, `np.asarray` of a JAX array or `np.from_dlpack` of anything keeps memory alive that is no array's.
-Such views are copied as they come, so that they are counted like any other. Left alone are views of windows that the
-function was given, and of mapped files, whose bytes are the page cache's.
+A view counts as the bytes that it shows, and a read-only one as none: it is taken for a window on an array of the
+user's, which lives anyway. But whoever holds the view of an array that nobody else has holds that array, a thousand
+times what is counted if that was cropped; and what `np.frombuffer` makes of `bytes`, `to_numpy` of Arrow's memory,
+`np.asarray` of a JAX array or `np.from_dlpack` of anything keeps memory alive that is no array's. Such views are copied
+as they come, so that they are counted like any other. Left alone are views of arrays that somebody else holds, of
+windows that the function was given, of mapped files, whose bytes are the page cache's, and those that can be changed
+and show all that they keep alive, such as an array in another shape.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ _NO_VIEW = 2
 
 
 def owned(element: Any, given: Any = None) -> Any:
-    """`element`, with copies of the read-only arrays that look at memory which nobody else is known to hold.
+    """`element`, with copies of the arrays that look at memory which nobody else is known to hold.
 
     Args:
         element: What a function returned.
         given: What it was called with.
 
     >>> owned(np.frombuffer(b"ab", np.uint8)).flags.owndata
+    True
+    >>> owned(np.zeros(1000)[:10]).flags.owndata
     True
     """
     kind = type(element)
@@ -48,14 +52,14 @@ def owned(element: Any, given: Any = None) -> Any:
             return element
     arrays = arrays_in(element)
     for array in arrays:
-        if not array.flags.writeable and array.base is not None and _holds_alone(array, arrays, given):
+        if array.base is not None and _is_to_be_copied(array, arrays, given):
             return _copied(element, arrays, given)
     return element
 
 
 def _copied(element: Any, arrays: list[np.ndarray], given: Any) -> Any:
     """The element with copies of such arrays; which they are is found before any is copied."""
-    alone = {id(a) for a in arrays if not a.flags.writeable and a.base is not None and _holds_alone(a, arrays, given)}
+    alone = {id(a) for a in arrays if a.base is not None and _is_to_be_copied(a, arrays, given)}
 
     def copied(leaf: Any) -> Any:
         if isinstance(leaf, Ragged):
@@ -69,6 +73,34 @@ def _copied(element: Any, arrays: list[np.ndarray], given: Any) -> Any:
 
 def _is_nest(element: Any) -> bool:
     return not isinstance(element, (np.ndarray, Ragged, Sparse))
+
+
+def _is_to_be_copied(array: np.ndarray, arrays: list[np.ndarray], given: Any) -> bool:
+    return _pins(array, arrays, given) if array.flags.writeable else _holds_alone(array, arrays, given)
+
+
+def _pins(array: np.ndarray, arrays: list[np.ndarray], given: Any) -> bool:
+    """Whether more memory than the element shows lives by a view in it that can be changed, and by nothing else."""
+    root, memory = _root(array)
+    if root.nbytes - array.nbytes <= _SMALLEST or isinstance(memory, mmap.mmap):
+        return False
+    shown, num_views = array.nbytes, 1
+    if len(arrays) > 1:
+        shown, num_views = 0, 0
+        for other in arrays:
+            if other is root:
+                return False
+            if _root(other)[0] is root:
+                shown += other.nbytes
+                num_views += 1
+        if root.nbytes - shown <= _SMALLEST:
+            return False
+    # What the function was given goes when it is done, unless it is the part of a slot, which others hold and count.
+    for known in () if given is None else arrays_in(given):
+        if known is root:
+            return memory is None
+        num_views += known.base is not None and _root(known)[0] is root
+    return getrefcount(root) - _NO_VIEW <= num_views
 
 
 def _holds_alone(array: np.ndarray, arrays: list[np.ndarray], given: Any) -> bool:

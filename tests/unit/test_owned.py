@@ -1,5 +1,6 @@
 """What functions make of memory that is no array's, or that nobody else holds, counts as theirs."""
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ def views() -> list[Any]:
         sealed(np.arange(SIZE)[:50]),
         tuple(map(sealed, np.array_split(np.arange(SIZE), 2))),
         np.broadcast_to(np.arange(SIZE), (2, SIZE)),
+        np.arange(SIZE)[:50],
+        np.arange(SIZE).reshape(100, 100)[:, 1:].T,
+        (np.arange(SIZE)[:50], 1),
+        {"a": (np.arange(SIZE)[::2],)},
+        np.array_split(np.arange(SIZE), 3)[0],
+        (lambda array: (array[:50], array[10:60]))(np.arange(SIZE)),
+        np.frombuffer(bytearray(SIZE), np.uint8)[:50],
+        ps.Ragged(np.arange(SIZE)[:8], np.array([0, 3, 8])),
         ps.Ragged(np.frombuffer(bytes(8), np.uint8), np.array([0, 3, 8])),
         ps.Sparse(np.zeros((8, 1), np.int64), np.frombuffer(bytes(8), np.uint8), np.array([8])),
     ]
@@ -60,6 +69,25 @@ def test_other_elements_stay_as_they_are() -> None:
         assert owned(element) is element
 
 
+def test_views_that_keep_no_more_alive_than_they_show_stay_as_they_are() -> None:
+    for element in (
+        np.arange(SIZE).reshape(100, 100).T,
+        np.arange(SIZE)[1:],
+        tuple(np.array_split(np.arange(SIZE), 3)),
+        (lambda array: (array, array[:50]))(np.arange(SIZE)),
+    ):
+        assert owned(element) is element
+
+
+def test_views_of_what_the_user_holds_are_not_copied(tmp_path: Path) -> None:
+    table, inside = np.arange(SIZE), np.arange(SIZE)[10:]
+    np.save(tmp_path / "a.npy", table)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r+")
+    for array in (table, inside, mapped):
+        ds = ps.Dataset.range(3).map(lambda i, array=array: (array[i : i + 50], {"a": array[:10]}), stateful=True)
+        assert all(np.shares_memory(x, array) and np.shares_memory(y["a"], array) for x, y in ds)
+
+
 def test_windows_on_what_was_given_stay_where_they_are() -> None:
     column = pa.array(np.arange(SIZE)).to_numpy()
     row = column[:100]
@@ -73,6 +101,9 @@ def test_windows_on_what_was_made_for_the_function_are_copied() -> None:
     for given in (np.arange(SIZE), sealed(np.arange(SIZE)), np.arange(SIZE)[:50]):
         for around in (given, (given, 1), {"x": (given,)}):
             assert owned(sealed(given[:10]), around).base is None
+    for given in (np.arange(SIZE), np.arange(SIZE).reshape(100, 100)):
+        for around in (given, (given, 1), {"x": (given,)}):
+            assert owned(given[:10], around).base is None
 
 
 def test_mapped_files_and_repeated_numbers_are_not_copied(tmp_path: Path) -> None:
@@ -105,6 +136,36 @@ FUNCTIONS = {
     "scan": lambda ds: ds.scan(np.int64(0), lambda state, i: (state, np.frombuffer(bytes(SIZE), np.uint8))),
     "random_map": lambda ds: ds.random_map(lambda i, rng: np.frombuffer(rng.bytes(SIZE), np.uint8), seed=1),
 }
+
+
+def ragged(values: np.ndarray) -> ps.Ragged:
+    return ps.Ragged(values, np.array([0, len(values)]))
+
+
+CROPS = {
+    "map": lambda ds, crop: ds.map(crop),
+    "parallel": lambda ds, crop: ds.map(crop, num_parallel_calls=2),
+    "two maps": lambda ds, crop: ds.map(lambda i: crop(i).base, stateful=True).map(lambda x: x[:10], stateful=True),
+    "flat_map": lambda ds, crop: ds.flat_map(lambda i: ps.Dataset.range(1).map(crop)),
+    "generator": lambda ds, crop: ps.Dataset.from_generator(lambda: (ragged(crop(i)) for i in range(50))),
+    "scan": lambda ds, crop: ds.scan(np.int64(0), lambda state, i: (state, {"a": (crop(i), i)})),
+    "random_map": lambda ds, crop: ds.random_map(lambda i, rng: (crop(i), i), seed=1),
+}
+
+
+@pytest.mark.parametrize("name", CROPS)
+def test_no_operator_keeps_what_its_function_has_cropped(name: str) -> None:
+    made: list[weakref.ref[np.ndarray]] = []
+
+    def crop(i: Any) -> np.ndarray:
+        array = np.full(SIZE, i)
+        made.append(weakref.ref(array))
+        return array[:10]
+
+    with CROPS[name](ps.Dataset.range(50), crop).run(memory="4MB") as run:
+        elements = list(run)
+        assert len(elements) == len(made) == 50
+        assert all(array() is None for array in made)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, as_leaf, nbytes_of, normalize, string
+from ..element import Failed, Ragged, Sparse, Structure, as_leaf, nbytes_of, normalize, string
 from ..errors import BadType, PenstockError, SpecMismatch, StateError
 from ..plan.footprint import Footprint, Sizes, one_element
 from ..plan.op import Context, Op, show
@@ -244,4 +244,8 @@ def _iterator(values: Any) -> Iterator[Any]:
 
 
 def _copied(leaf: Any) -> Any:
+    if isinstance(leaf, Ragged):
+        return Ragged(_copied(leaf.values), _copied(leaf.row_splits))
+    if isinstance(leaf, Sparse):
+        return Sparse(_copied(leaf.indices), _copied(leaf.values), _copied(leaf.dense_shape))
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf

@@ -10,9 +10,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed
 from ..errors import BadArgument, StateError
-from ..frames import forget_locals
 from ..memory.transit import Transit
 from ..order import PermutationOrder, WindowOrder, draw_seed, hash64
 from ..plan.footprint import Footprint, Sizes
@@ -129,7 +127,6 @@ class _ShuffleCursor(Cursor):
         self._filling: Progress | None = context.progress("filling the buffer", total)
         self._read = 0
         self._had_failures = False
-        self._new_errors: list[BaseException] = []
         self._block_bytes = max(1, min(_BLOCK_BYTES, context.share.budget_bytes // 16))
         self._each = self._block_bytes
         self._anchors: deque[tuple[int, State]] = deque([(0, self._input.state())])
@@ -137,9 +134,6 @@ class _ShuffleCursor(Cursor):
     def pull(self, n: int) -> Block | None:
         least = self._transit.begin(n)
         n = max(least, min(n, self._waiting.num_at_once(self._each)))
-        for error in self._new_errors:  # by now those that had called this cursor are done too
-            forget_locals(error)
-        self._new_errors.clear()
         while wanted := self._draws.wanted(n, self._read):
             self._fill(wanted)
         if self._filling is not None:
@@ -158,10 +152,7 @@ class _ShuffleCursor(Cursor):
         """Brings some of the wanted elements into the buffer."""
         if self._buffer_size is not None and self._read - self._anchors[-1][0] >= self._buffer_size:
             self._drop_anchor()
-        # Without a name for the block here: an error in it refers to this frame for as long as it waits.
-        self._take(self._input.pull(self._at_a_time(wanted)))
-
-    def _take(self, block: Block | None) -> None:
+        block = self._input.pull(self._at_a_time(wanted))
         if block is None:
             self._waiting.end(self._read)
         else:
@@ -180,7 +171,6 @@ class _ShuffleCursor(Cursor):
             self._filling.advance(block.size)
         if block.has_failures:
             self._had_failures = True
-            self._new_errors += [row.error for row in rows if type(row) is Failed]
         self._read += block.size
         self._each = max(1, sizes[-1])
 
