@@ -84,6 +84,7 @@ class StreamedRecords:
         offset, number = (0, 0) if position is None else expect_list(position, 2)
         self._number: int = number
         self._path = path
+        self._name = lambda number: (path, number)  # what blocks keep, which must not keep the window
         self._context = context
         self._windows = Windows() if windows is None else windows
         self._wanted = max(SMALLEST_BYTES, wanted_bytes or DEFAULT_BYTES)
@@ -132,6 +133,7 @@ class StreamedRecords:
         nbytes = int(self._lengths[first:last].sum()) + (last - first) * each
         room.add(nbytes, last - first)  # as if they were cut out, which their consumer may do
         block = Block.of_records(self._data, self._offsets[first:last], self._lengths[first:last])
+        block.origins = self._name, self._number
         self._take(last)
         return block
 
