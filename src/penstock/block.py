@@ -4,6 +4,7 @@ A block is *columns* (each leaf stacked on a leading axis) or *rows* (a list of 
 sources give and what `batch` wants; rows are what Python functions make. Only rows can hold a `Failed` element.
 
 Rows that are byte strings may lie in a buffer as yet (`of_records`): who reads them there need not cut them out.
+Records know where they came from (`origins`), for errors of those who cannot make use of them.
 
 `positions` number the elements in the order in which a keyed operator (`random_map`) first met them; they travel with
 the block so that the key survives a rewrite that moves a shuffle past the operator.
@@ -28,7 +29,7 @@ Allocate = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
 class Block:
     """Some consecutive elements, as columns or as rows."""
 
-    __slots__ = ("_rows", "columns", "has_failures", "positions", "records", "size", "structure")
+    __slots__ = ("_rows", "columns", "has_failures", "origins", "positions", "records", "size", "structure")
 
     def __init__(
         self,
@@ -47,6 +48,8 @@ class Block:
         self.positions = positions
         #: (buffer, offsets, lengths) of byte strings that may not be cut out yet.
         self.records: tuple[Any, np.ndarray, np.ndarray] | None = None
+        #: Who names file and number of a record, and the place there of the first element.
+        self.origins: tuple[Callable[[int], tuple[str, int]], int] | None = None
 
     @classmethod
     def of_records(cls, buffer: Any, offsets: np.ndarray, lengths: np.ndarray) -> Block:
@@ -71,10 +74,18 @@ class Block:
 
     def copied(self) -> Block:
         """The same elements in memory of their own."""
-        if self.columns is None:
-            return Block.of_rows(list(map(detach, self.rows())), self.positions, self.has_failures)
-        columns = [column.copy() for column in self.columns]
-        return Block(self.size, self.structure, columns, None, self.has_failures, self.positions)
+        columns = None if self.columns is None else [column.copy() for column in self.columns]
+        rows = list(map(detach, self.rows())) if columns is None else None
+        made = Block(self.size, self.structure, columns, rows, self.has_failures, self.positions)
+        made.origins = self.origins
+        return made
+
+    def origin(self, i: int) -> tuple[str, int] | None:
+        """The file of element i and its number there, where that is known."""
+        if self.origins is None:
+            return None
+        name, first = self.origins
+        return name(first + i)
 
     @property
     def nbytes(self) -> int:
@@ -112,12 +123,14 @@ class Block:
             )
         if self.records is not None:
             buffer, offsets, lengths = self.records
-            part_block = Block.of_records(buffer, offsets[start:stop], lengths[start:stop])
-            part_block.positions = positions
-            return part_block
-        assert self._rows is not None
-        rows = self._rows[start:stop]
-        return Block.of_rows(rows, positions, None if self.has_failures else False)
+            block = Block.of_records(buffer, offsets[start:stop], lengths[start:stop])
+            block.positions = positions
+        else:
+            assert self._rows is not None
+            block = Block.of_rows(self._rows[start:stop], positions, None if self.has_failures else False)
+        if self.origins is not None:
+            block.origins = self.origins[0], self.origins[1] + start
+        return block
 
     def as_element(self) -> Any:
         """The columns as one element: a batch."""

@@ -116,8 +116,10 @@ class FormatError(PenstockError, ValueError):
 class RecordError(FormatError):
     """One record is not what was asked for. The others of its block may be."""
 
-    #: The place of the record in its block, and the feature at fault where it is one.
-    record: int = 0
+    #: The number of the record: in its file where that is known, else of the element of the pipeline, or in the list
+    #: that was parsed. None for one that was parsed alone, outside of a pipeline.
+    record: int | None = None
+    #: The feature at fault, where it is one.
     feature: str | None = None
 
 

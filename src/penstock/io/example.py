@@ -14,8 +14,8 @@ import numpy as np
 
 from .._native import FoundFeatures
 from ..element import Sparse, string
-from ..errors import BadArgument, BadType
-from .example_columns import Lists, ragged_of, record_error, sparse_of
+from ..errors import BadArgument, BadType, RecordError
+from .example_columns import Lists, parsed_alone, ragged_of, record_error, sparse_of
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
 from .features import (
     FixedLenFeature,
@@ -70,7 +70,10 @@ class ExampleParser:
 
     def parse_one(self, record: bytes) -> dict[str, Any]:
         """One record: arrays, scalars and `bytes` without a leading axis."""
-        return parse_columns(self.table, (record,), Layout.SINGLE_EXAMPLE, None, None)
+        try:
+            return parse_columns(self.table, (record,), Layout.SINGLE_EXAMPLE, None, None)
+        except RecordError as error:
+            raise parsed_alone(error) from None
 
 
 def _is_slices(records: Any) -> bool:

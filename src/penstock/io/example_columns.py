@@ -12,7 +12,7 @@ from ..element import Ragged, Sparse
 from ..errors import RecordError
 from .features import Partition, RaggedFeature, RowLengths, RowSplits, RowStarts, UniformRowLength
 
-__all__ = ["Lists", "ragged_of", "record_error", "sparse_of", "sparse_of_lists"]
+__all__ = ["Lists", "parsed_alone", "ragged_of", "record_error", "sparse_of", "sparse_of_lists"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +32,13 @@ def record_error(text: str, record: int, feature: str | None = None) -> RecordEr
     error = RecordError(text)
     error.record = record
     error.feature = feature
+    return error
+
+
+def parsed_alone(error: RecordError) -> RecordError:
+    """An error of a record that is no part of a block, without its number: 0, whichever record it is."""
+    text = str(error).replace(" of record 0", "", 1).replace("record 0 is", "the record is", 1)
+    error.args, error.record = (text,), None
     return error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,22 @@ class _Group:
     failed: dict[int, tuple[str, FormatError]]
 
 
+class _Origins:
+    """Names records by number: what blocks keep of their reader."""
+
+    def __init__(self, files: list[FileIndex], starts: np.ndarray) -> None:
+        self._files = files
+        self._starts = starts
+
+    def of(self, numbers: Index) -> Callable[[int], tuple[str, int]]:
+        """Names the records at the places of an order; a slice is the order of the files."""
+        return self._named if isinstance(numbers, slice) else lambda place: self._named(int(numbers[place]))
+
+    def _named(self, number: int) -> tuple[str, int]:
+        file = int(np.searchsorted(self._starts, number, "right")) - 1
+        return self._files[file].path, number - int(self._starts[file])
+
+
 class RecordReader:
     """Reads records by number, from the index of their files. Holds the index on the stage's account."""
 
@@ -57,6 +74,7 @@ class RecordReader:
         self._open: dict[int, OpenFile] = {}  # by the number of the file
         self._files = index.files(context)
         self._starts = np.cumsum([0, *[file.num_elements for file in self._files]])
+        self._origins = _Origins(self._files, self._starts)
         self._context = context
         self._transit = context.transit
         self._group: _Group | None = None
@@ -90,7 +108,9 @@ class RecordReader:
             return self._with_failures(group, first, last)
         offsets, lengths = group.offsets[first:last], group.lengths[first:last]
         self._transit.add(int(lengths.sum()) + (last - first) * leaf_bytes(b""), last - first)
-        return Block.of_records(group.buffer, offsets, lengths)
+        block = Block.of_records(group.buffer, offsets, lengths)
+        block.origins = self._origins.of(numbers), start
+        return block
 
     def _has(self, group: _Group, numbers: Index, start: int, size: int) -> bool:
         same = group.numbers is numbers or (isinstance(numbers, slice) and isinstance(group.numbers, slice))
@@ -108,7 +128,9 @@ class RecordReader:
                 offset, length = int(group.offsets[i]), int(group.lengths[i])
                 rows.append(group.buffer[offset : offset + length].tobytes())
                 self._transit.add(leaf_bytes(rows[-1]))
-        return Block.of_rows(rows)
+        block = Block.of_rows(rows)
+        block.origins = self._origins.of(group.numbers), group.first + first
+        return block
 
     # --- a group ---
 

@@ -17,6 +17,7 @@ from ..block import Block
 from ..cursor import State, expect_list
 from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget
+from ..frames import forget_locals
 from ..memory.ledger import Share
 from ..plan.op import Context, Room
 from .file_window import DEFAULT_BYTES, SMALLEST_BYTES
@@ -83,6 +84,7 @@ class StreamedRecords:
         offset, number = (0, 0) if position is None else expect_list(position, 2)
         self._number: int = number
         self._path = path
+        self._name = lambda number: (path, number)  # what blocks keep, which must not keep the window
         self._context = context
         self._windows = Windows() if windows is None else windows
         self._wanted = max(SMALLEST_BYTES, wanted_bytes or DEFAULT_BYTES)
@@ -102,6 +104,7 @@ class StreamedRecords:
         self._start = self._stop = 0  # what is there and not taken yet
         self._offset = 0 if compression else offset  # of `_data[_start]` in the file
         self._ended = False
+        self._broken: FormatError | None = None  # why it ended, if not at the end of the file
         self._each = 0.0  # bytes of a record, as seen
         self._forget_found()
         if compression and offset:
@@ -130,6 +133,7 @@ class StreamedRecords:
         nbytes = int(self._lengths[first:last].sum()) + (last - first) * each
         room.add(nbytes, last - first)  # as if they were cut out, which their consumer may do
         block = Block.of_records(self._data, self._offsets[first:last], self._lengths[first:last])
+        block.origins = self._name, self._number
         self._take(last)
         return block
 
@@ -239,6 +243,8 @@ class StreamedRecords:
             self._more(1)
             self._why = Stop.END
             return True
+        if self._broken is not None:
+            raise self._broken
         if left:
             raise self._truncated(left)
         return False
@@ -267,7 +273,11 @@ class StreamedRecords:
         self._forget_found()
         with data.data as view:
             while self._stop < size:
-                count = self._stream.readinto(view[self._stop :])
+                try:
+                    count = self._stream.readinto(view[self._stop :])
+                except FormatError as error:  # in its place: behind the records that came before
+                    forget_locals(error)  # the window among them, which may be gone by then
+                    self._broken, count = error.with_traceback(None), 0
                 if not count:
                     self._ended = True
                     break
@@ -293,7 +303,7 @@ class StreamedRecords:
         while self._offset < nbytes:
             if self._start == self._stop:
                 if self._ended:
-                    raise truncated(self._path, self._number, self._offset, None, 0)
+                    raise self._broken or truncated(self._path, self._number, self._offset, None, 0)
                 self._more(1)
             self._move_to(self._start + min(self._stop - self._start, nbytes - self._offset))
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._native import FoundFeatures
 from ..element import Ragged, string
-from ..errors import BadArgument
+from ..errors import BadArgument, RecordError
 from .example import batch_of, one_record, parse_columns
-from .example_columns import Lists, ragged_of, record_error, sparse_of, sparse_of_lists
+from .example_columns import Lists, parsed_alone, ragged_of, record_error, sparse_of, sparse_of_lists
 from .feature_table import DTYPES, Feature, FeatureTable, Layout
 from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, UniformRowLength, VarLenFeature
 
@@ -54,9 +54,12 @@ class SequenceExampleParser:
 
     def parse_one(self, record: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         """(context, feature lists) of one record, without a leading axis."""
-        context = parse_columns(self.context, (record,), Layout.CONTEXTS, None, None)
-        lists = _FeatureLists(self.lists, (record,))
-        return context, {name: lists.single(name, feature) for name, feature in self.lists.features.items()}
+        try:
+            context = parse_columns(self.context, (record,), Layout.CONTEXTS, None, None)
+            lists = _FeatureLists(self.lists, (record,))
+            return context, {name: lists.single(name, feature) for name, feature in self.lists.features.items()}
+        except RecordError as error:
+            raise parsed_alone(error) from None
 
 
 class _FeatureLists:

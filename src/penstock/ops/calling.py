@@ -9,10 +9,11 @@ import numpy as np
 
 from ..block import Block, stack_leaves
 from ..element import Failed, Structure, as_leaf, nbytes_of, normalize
-from ..errors import BadType, FormatError, OverBudget, PenstockError
+from ..errors import BadType, OverBudget
 from ..options import AUTOTUNE
 from ..owned import owned
 from ..plan.op import Context, Room, argument
+from .failing import failed
 from .stack import Likeness
 
 __all__ = ["Calls", "as_result", "call", "check_callable", "check_parallel_calls", "truth"]
@@ -109,7 +110,7 @@ class Calls:
             keys = block.positions.tolist()
         if not self._into_slot or block.has_failures or len(rows) == 1:
             return self._listed([], rows, keys, block, place, room)
-        first = self.one(rows[0], keys[0], place)
+        first = self.one(rows[0], keys[0], place, block, 0)
         if isinstance(first, np.generic):
             return self._scalars(first, rows, keys, block, place, room)
         if room is not None:
@@ -124,7 +125,7 @@ class Calls:
     ) -> Block:
         """Results as rows, after those that are there already."""
         function, direct = self._function, self._key_argument is None and not block.has_failures
-        failed = bool(results) or block.has_failures
+        has_failed = bool(results) or block.has_failures
         uncounted, num_uncounted = 0, 0
         for i in range(len(results), len(rows)):
             row = rows[i]
@@ -137,7 +138,7 @@ class Calls:
                 if not is_number:
                     result = result if type(result) is Failed else as_result(result, row)
             except Exception as error:
-                result, failed, is_number = self._failed(error, place + i), True, False
+                result, has_failed, is_number = failed(error, self._context, place + i, block, i), True, False
             results.append(result)
             if room is not None:
                 uncounted += result.nbytes if is_number or type(result) is np.ndarray else nbytes_of(result)
@@ -150,30 +151,23 @@ class Calls:
         if uncounted and room is not None:
             room.add(uncounted, num_uncounted)
         positions = None if block.positions is None else block.positions[: len(results)]
-        return Block.of_rows(results, positions, None if failed else False)
+        return Block.of_rows(results, positions, None if has_failed else False)
 
-    def one(self, row: Any, key: int, place: int) -> Any:
-        """What it makes of one element: `Failed` if it raises."""
+    def one(self, row: Any, key: int, place: int, block: Block, i: int) -> Any:
+        """What it makes of one element, the one number i of a block: `Failed` if it raises."""
         if type(row) is Failed:
             return row
         try:
             result = self._raw(row, key)
             return result if isinstance(result, np.number) else as_result(result, row)
         except Exception as error:
-            return self._failed(error, place)
+            return failed(error, self._context, place, block, i)
 
     def _raw(self, row: Any, key: int) -> Any:
         if self._key_argument is None:
             return self._function(*row) if type(row) is tuple else self._function(row)
         parts = row if type(row) is tuple else (row,)
         return self._function(*parts, self._key_argument(key))
-
-    def _failed(self, error: Exception, place: int) -> Failed:
-        if isinstance(error, PenstockError):
-            if isinstance(error, FormatError) and error.file is not None:
-                self._context.count_failed(error.file, 1)
-            return Failed(self._context.located(error))
-        return Failed(self._context.noted(error, place))
 
     def _scalars(
         self, first: Any, rows: list[Any], keys: Sequence[int], block: Block, place: int, room: Room | None
@@ -190,7 +184,7 @@ class Calls:
                     continue
                 result = as_result(result, row)
             except Exception as error:
-                result = self._failed(error, place + i)
+                result = failed(error, self._context, place + i, block, i)
             if type(result) is kind:
                 append(result)
                 continue
@@ -234,7 +228,7 @@ class Calls:
                 if put(i, result):
                     continue
             except Exception as error:
-                result = self._failed(error, place + i)
+                result = failed(error, self._context, place + i, block, i)
             # One result is unlike the first: go on with rows.
             return self._listed([*stack.rows(i), result], rows, keys, block, place, room)
         return stack.block(len(rows), block.positions)

@@ -101,7 +101,7 @@ class FillingCalls:
         unlike: dict[int, Any] = {}
 
         def make(i: int) -> bool:
-            result = one(rows[i], place + i, place + i)
+            result = one(rows[i], place + i, place + i, block, i)
             if put(i, result):
                 return True
             unlike[i] = result
@@ -136,7 +136,7 @@ class FillingCalls:
             room.add(most_bytes * block.size, block.size)
 
         def make(i: int) -> bool:
-            results[i] = result = one(rows[i], place + i, place + i)
+            results[i] = result = one(rows[i], place + i, place + i, block, i)
             return nbytes_of(result) <= most_bytes
 
         count = self._crew.each(make, block.size)

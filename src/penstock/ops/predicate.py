@@ -9,9 +9,9 @@ import numpy as np
 
 from ..block import Block
 from ..element import Failed
-from ..errors import PenstockError
 from ..plan.op import Context
 from .calling import call, truth
+from .failing import failed
 
 __all__ = ["Predicate"]
 
@@ -36,20 +36,15 @@ class Predicate:
                     value = function(*row) if type(row) is tuple else function(row)
                     append(bool(value) if type(value) is np.bool_ else truth(value, "predicate"))
             except Exception as error:
-                append(self._failed(error, place + len(answers)))
-        answers += [self.answer(rows[i], place + i) for i in range(len(answers), len(rows))]
+                append(failed(error, self._context, place + len(answers), block, len(answers)))
+        answers += [self.answer(rows[i], place + i, block, i) for i in range(len(answers), len(rows))]
         return answers
 
-    def answer(self, row: Any, place: int) -> bool | Failed:
+    def answer(self, row: Any, place: int, block: Block, i: int) -> bool | Failed:
         """What the predicate says of an element, or why it cannot; a failed element is its own answer."""
         if type(row) is Failed:
             return row
         try:
             return truth(call(self._function, row), "predicate")
         except Exception as error:
-            return self._failed(error, place)
-
-    def _failed(self, error: Exception, place: int) -> Failed:
-        if isinstance(error, PenstockError):
-            return Failed(self._context.located(error))
-        return Failed(self._context.noted(error, place))
+            return failed(error, self._context, place, block, i)

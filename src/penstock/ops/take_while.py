@@ -68,7 +68,7 @@ class _TakeWhileCursor(UnaryCursor):
         rows: list[Any] = []
         failed = False
         for i, row in enumerate(block.rows()):
-            answer = self._predicate.answer(row, self._place + i)
+            answer = self._predicate.answer(row, self._place + i, block, i)
             if answer is False:
                 self._ended = True
                 break

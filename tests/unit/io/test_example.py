@@ -184,7 +184,7 @@ def test_partitions_that_do_not_fit_are_refused() -> None:
                 ps.io.parse_example([right, bad, right], feature)
         assert ps.io.parse_single_example(b"", feature)["r"].to_list() == []
     uniform = {"a": RaggedFeature(float, partitions=[RaggedFeature.UniformRowLength(3)])}
-    with pytest.raises(ps.errors.RecordError, match="'a' of record 0: expected rows of 3, got 2 in all"):
+    with pytest.raises(ps.errors.RecordError, match="'a': expected rows of 3, got 2 in all"):
         ps.io.parse_single_example(GOOD, uniform)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.testing import check_op, elements_of, same
-from tests.unit.io.files import at_the_minimum
+from tests.unit.io.files import at_the_minimum, failed_by_file
 
 Fixed = ps.io.FixedLenFeature
 VarLen, Ragged, Sequence = ps.io.VarLenFeature, ps.io.RaggedFeature, ps.io.FixedLenSequenceFeature
@@ -148,6 +148,61 @@ def test_a_bad_record_fails_alone_and_in_its_place(file: Path) -> None:
     assert str(found[17].error).startswith("map at test_parse_examples.py:")
     batches = list(ps.TFRecordDataset(file).map(parse).ignore_errors().batch(13))
     assert [int(y) for batch in batches for y in batch["y"]] == [i for i in range(40) if i != 17]
+
+
+def parsed(record: bytes) -> Any:
+    return ps.io.parse_single_example(record, {"a": Fixed([2], "float32")})
+
+
+def looked_at(record: bytes) -> Any:
+    return parsed(record)["a"].sum()
+
+
+# What is made of files with a bad record, and whether it is named: where they are read by index, and as a stream.
+FROM_FILES: dict[str, tuple[Any, bool, bool]] = {
+    "in order": (lambda ds: ds.map(parsed).batch(4), True, True),
+    "as written": (lambda ds: ds.map(looked_at).batch(4), True, True),
+    "threads": (lambda ds: ds.map(looked_at, num_parallel_calls=2).batch(4), True, True),
+    "filter": (lambda ds: ds.filter(lambda record: looked_at(record) > 0), True, True),
+    "shuffled before": (lambda ds: ds.shuffle(7, seed=1).map(parsed), True, False),
+    "shuffled behind": (lambda ds: ds.map(looked_at).shuffle(40, seed=1), True, False),
+    "sharded": (lambda ds: ds.skip(2).shard(2, 0).prefetch(2).map(parsed), True, False),
+    "behind a filter": (lambda ds: ds.skip(3).filter(lambda record: record != b"").map(parsed), False, False),
+}
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("name", FROM_FILES)
+def test_a_bad_record_is_named_by_its_file_and_number(tmp_path: Path, name: str, on_error: str) -> None:
+    make, by_index, in_stream = FROM_FILES[name]
+    for file in ("one", "two"):
+        with ps.io.TFRecordWriter(tmp_path / file) as writer:
+            for i in range(20):
+                writer.write(ps.io.encode_example({"a": [1.0, 2.0][: 1 if (file, i) == ("one", 10) else 2]}))
+    dataset = make(ps.TFRecordDataset([tmp_path / "one", tmp_path / "two"], on_error=on_error))
+    bad = str(tmp_path / "one")
+    if by_index if on_error == "raise" else in_stream:
+        where, place, counted = f"{bad}, record 10", (bad, 10), {bad: 1}
+    else:
+        number = [hasattr(element, "error") for element in elements_of(dataset.run(epoch=0))].index(True)
+        where, place, counted = f"element {number}", (None, number), {}
+    with pytest.raises(ps.errors.RecordError, match=f": {where}: feature 'a': expected 2 values") as caught:
+        list(dataset.run(epoch=0))
+    assert (caught.value.file, caught.value.record) == place
+    with dataset.ignore_errors().run() as run:
+        list(run)
+        assert failed_by_file(run) == counted
+
+
+def test_the_place_in_a_list_stays_that() -> None:
+    records = [ps.io.encode_example({"a": [1.0] * (1 if i == 6 else 2)}) for i in range(8)]
+    lists = ps.Dataset.from_tensor_slices(np.array(records, object)).batch(4)
+    with pytest.raises(ps.errors.RecordError, match="element 1: feature 'a' of record 2") as caught:
+        list(lists.map(lambda batch: ps.io.parse_example(batch, {"a": Fixed([2], "float32")})))
+    assert caught.value.record == 2
+    with pytest.raises(ps.errors.RecordError, match=r"^feature 'a': expected 2") as caught:
+        parsed(records[6])
+    assert caught.value.record is None
 
 
 @pytest.mark.parametrize("count", [0, 3, 5, 100])

@@ -190,6 +190,30 @@ def test_bad_files_are_errors_in_their_place(tmp_path: Path, name: str, compress
     assert elements_of(ps.TFRecordDataset(tmp_path / "missing").run())[0].error.__class__ is ps.errors.FileMissing
 
 
+@pytest.mark.parametrize("damage", ["cut", "cut early", "garbage behind"])
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+def test_records_before_the_damage_of_a_compressed_file_come_first(
+    tmp_path: Path, damage: str, compression: str
+) -> None:
+    compress, wbits = {"GZIP": (gzip.compress, 31), "ZLIB": (zlib.compress, 15)}[compression]
+    records = [np.random.default_rng(i).bytes(100) for i in range(2000)]
+    packed = compress(framed(*records))
+    packed = {"cut": packed[:-30], "cut early": packed[:20_000], "garbage behind": packed + b"garbage"}[damage]
+    (tmp_path / "a").write_bytes(packed)
+    (tmp_path / "b").write_bytes(compress(framed(b"next")))
+    whole = records[: len(zlib.decompressobj(wbits).decompress(packed)) // 116]
+    for buffer_size in (None, 4096):
+        dataset = ps.TFRecordDataset([tmp_path / "a", tmp_path / "b"], compression, buffer_size)
+        run = dataset.ignore_errors().run()
+        assert list(run) == [*whole, b"next"]
+        assert failed_by_file(run) == {str(tmp_path / "a"): 1}
+        *before, failed, after = elements_of(dataset.skip(len(whole) - 5).run())
+        assert (before, after) == (whole[-5:], b"next")
+        assert isinstance(failed.error, ps.errors.FormatError)
+        assert list(dataset.skip(len(whole) + 1)) == [b"next"]
+    check_op(dataset.skip(len(whole) - 5))
+
+
 def test_a_hostile_length_takes_no_memory(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(gzip.compress(header(TOO_LONG) + b"abc"))
     (tmp_path / "b").write_bytes(header(TOO_LONG) + b"abc")

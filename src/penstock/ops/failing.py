@@ -1,0 +1,35 @@
+"""What a user's function raised, as an element in its place."""
+
+from __future__ import annotations
+
+from ..block import Block
+from ..element import Failed
+from ..errors import FormatError, PenstockError, RecordError
+from ..plan.op import Context
+
+__all__ = ["failed"]
+
+
+def failed(error: Exception, context: Context, place: int, block: Block, i: int) -> Failed:
+    """The error of a function that was called with element i of a block, the element number `place` of its input.
+
+    A record that cannot be parsed has the file and the number that it came from, where its block knows them, and counts
+    as one of that file; else the number of the element.
+    """
+    if not isinstance(error, PenstockError):
+        return Failed(context.noted(error, place))
+    if isinstance(error, RecordError) and not error.is_located:
+        _name(error, place, block.origin(i))
+    if isinstance(error, FormatError) and error.file is not None:
+        context.count_failed(error.file, 1)
+    return Failed(context.located(error))
+
+
+def _name(error: RecordError, place: int, origin: tuple[str, int] | None) -> None:
+    where = f"element {place:,}"
+    if origin is not None:
+        error.file, error.record = origin
+        where = f"{error.file}, record {error.record:,}"
+    elif error.record is None:
+        error.record = place
+    error.args = (f"{where}: {error}",)
