@@ -66,7 +66,8 @@ def map_fn(
             a moment. That is measured on some calls, and no more calls run at a time than it leaves room for; where one
             alone does not fit, `ElementTooLarge` says how much would be enough.
         out: Arrays for the results, or a nest of them as `fn` returns it: memmaps, say, for more than memory holds.
-            None: new arrays. They are yours, like all that is handed to you, and no part of the budget.
+            None: new arrays. They are yours, like all that is handed to you, and no part of the budget. `elems` itself
+            works in place; other arrays in its memory are refused, as elements are read ahead.
         jit: Compile `fn` with JAX (`jit` of `vmap`) or numba, whichever is installed and takes it; or the one named.
             What was compiled must return for a sample of elements what `fn` itself returns, in the same dtypes; if
             none does, `fn` is called as it is, and a warning says why.
@@ -94,7 +95,7 @@ def map_fn(
         check_callable("fn", fn)
         _check_jit(jit)
         found = elems_of(elems)
-        results = Results(out, found.num_elements)
+        results = Results(out, found)
         work = _Work(fn, found, Options(memory=memory, progress=progress), num_parallel_calls, origin)
         if jit:
             work.compile(COMPILERS if jit is True else (jit,))
