@@ -82,6 +82,11 @@ class FromTensorSlices(Op):
         return self._size
 
     @property
+    def aliased_arrays(self) -> list[np.ndarray]:
+        """What is read when elements are asked for, and must not be written to before."""
+        return [column for column in self._columns if isinstance(column, np.ndarray)]
+
+    @property
     def reading_may_fail(self) -> bool:
         return not all(isinstance(column, (np.ndarray, Ragged)) for column in self._columns)
 

@@ -11,6 +11,9 @@ from ..spec import INFINITE, UNSEEN, Spec
 
 __all__ = ["Elems", "all_parts", "as_tuple", "elems_of", "only_part"]
 
+# What a function is tried on before it is trusted to be compiled.
+_SAMPLED = 16
+
 
 class Elems(NamedTuple):
     """The elements as a dataset.
@@ -19,15 +22,25 @@ class Elems(NamedTuple):
         dataset: What the engine runs.
         pack: Makes the one argument of the function from the parts that the engine calls it with.
         num_elements: How many there are; None where only a run can tell.
+        has_places: Whether they lie in arrays, of which any place can be read.
     """
 
     dataset: Dataset
     pack: Callable[[tuple[Any, ...]], Any]
     num_elements: int | None
 
+    has_places: bool
+
     @property
     def spec(self) -> Spec:
         return self.dataset.node.spec
+
+    def sample(self) -> Dataset:
+        """Some elements to try a function on: the first two, and where any can be had, the last and some others."""
+        if not self.has_places or self.num_elements is None or self.num_elements <= _SAMPLED:
+            return self.dataset.take(_SAMPLED)
+        ends = self.dataset.take(2).concatenate(self.dataset.skip(self.num_elements - 1))
+        return ends.concatenate(self.dataset.shuffle(seed=_SAMPLED).take(_SAMPLED - 3))
 
 
 def elems_of(elems: Any) -> Elems:
@@ -50,7 +63,7 @@ def elems_of(elems: Any) -> Elems:
     count = dataset.cardinality()
     if count == INFINITE:
         raise BadArgument("elems: expected an end, got an infinite dataset; use take(n) for a part of it")
-    return Elems(dataset, pack, None if count < 0 else count)
+    return Elems(dataset, pack, None if count < 0 else count, dataset is not elems)
 
 
 def as_tuple(nest: Any) -> Any:

@@ -1,8 +1,8 @@
 """Compiling `map_fn`'s function: with JAX, or with numba, whichever is installed and takes it.
 
-A compiled function must return for the first two elements what the function itself returns: nest, dtypes, shapes and,
-up to rounding, values. So a function that draws random numbers, which JAX would draw once for all elements, is not
-compiled, nor one whose compiled results would be of another dtype.
+A compiled function must return for a sample of elements what the function itself returns: nest, dtypes, shapes and, up
+to rounding, values. So a function that draws random numbers, which JAX would draw once for all elements, is not
+compiled, nor one whose compiled results would be of another dtype, or that leaves its array where JAX would not say so.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..element import Structure, dtype_of
+from ..element import Structure, dtype_of, nbytes_of
 from ..errors import PenstockError
 from ..ops.calling import as_result
 from ..runtime.temporaries import call_measured
 from ..spec import describe, spec_of
 from .elems import Elems
 
-__all__ = ["COMPILERS", "Chunks", "Compiled", "NotCompiled", "compiled"]
+__all__ = ["COMPILERS", "FEWEST_COMPARED", "Chunks", "Compiled", "NotCompiled", "compiled"]
 
 #: In the order in which they are tried: JAX makes one program of a whole chunk, and may find that it needs no memory.
 COMPILERS = ("jax", "numba")
+#: Elements that are compared at least, however large they are, where there are as many.
+FEWEST_COMPARED = 2
 
 
 class NotCompiled(Exception):
@@ -78,7 +80,7 @@ class Compiled:
 def compiled(
     function: Callable[[Any], Any],
     elems: Elems,
-    first: list[Any],
+    sample: list[Any],
     compilers: tuple[str, ...],
     room_bytes: int,
     num_parallel_calls: int | None,
@@ -88,7 +90,7 @@ def compiled(
     Args:
         function: The user's.
         elems: What it will be called on.
-        first: The first elements, two where there are two.
+        sample: Elements to compare with the function itself: the first ones, and others.
         compilers: Their names.
         room_bytes: What a chunk may take: elements, results, and what is needed between.
         num_parallel_calls: What the user said of threads.
@@ -101,7 +103,7 @@ def compiled(
         module = import_module(f".with_{name}", __package__)
         try:
             with module.context():
-                return _compiled_by(module, name, function, elems, first, room_bytes, num_parallel_calls)
+                return _compiled_by(module, name, function, elems, sample, room_bytes, num_parallel_calls)
         except NotCompiled as why:
             reasons.append(f"{name}: {why}")
     raise NotCompiled("; ".join(reasons))
@@ -112,21 +114,27 @@ def _compiled_by(
     name: str,
     function: Callable[[Any], Any],
     elems: Elems,
-    first: list[Any],
+    sample: list[Any],
     room_bytes: int,
     num_parallel_calls: int | None,
 ) -> Compiled:
     temporaries: list[int] = [0]
-    given = [elems.pack(row if type(row) is tuple else (row,)) for row in first]
+    raw, expected, held_bytes = [], [], 0
     try:
-        raw = [call_measured(temporaries.append, function, (element,), {}) for element in given]
-        expected = [as_result(result) for result in raw]
+        for row in sample:
+            element = elems.pack(row if type(row) is tuple else (row,))
+            raw.append(call_measured(temporaries.append, function, (element,), {}))
+            expected.append(as_result(raw[-1]))
+            held_bytes += nbytes_of(expected[-1])
+            if len(expected) >= FEWEST_COMPARED and held_bytes > room_bytes // 4:
+                break
     except Exception as error:  # the run will raise it, with its place
-        raise NotCompiled(f"fn itself raised {type(error).__name__} for one of the first elements") from None
-    structure = Structure.of(first[0])
-    columns = _stacked(structure, first)
+        raise NotCompiled(f"fn itself raised {type(error).__name__} for one of the elements tried") from None
+    sample = sample[: len(expected)]
+    structure = Structure.of(sample[0])
+    columns = _stacked(structure, sample)
     if any(column.dtype.kind not in "biufc" for column in columns):
-        raise NotCompiled(f"elements are {describe(spec_of(first[0]))}, and only numbers can be compiled")
+        raise NotCompiled(f"elements are {describe(spec_of(sample[0]))}, and only numbers can be compiled")
     leaves = Structure.of(expected[0]).flatten(expected[0])
     if any(not isinstance(leaf, np.ndarray | np.generic) or dtype_of(leaf).kind not in "biufc" for leaf in leaves):
         raise NotCompiled(f"fn returns {describe(spec_of(expected[0]))}, and only numbers can be compiled")
@@ -136,7 +144,7 @@ def _compiled_by(
             function, nest, expected[0], elems.num_elements, room_bytes, max(temporaries), num_parallel_calls
         )
         found = []
-        for start in range(0, len(first), chunks.chunk):  # which may be of one element
+        for start in range(0, len(sample), chunks.chunk):  # which may be of one element
             part = [column[start : start + chunks.chunk] for column in columns]
             found.append(as_result(chunks(_packed(structure, part, elems))))
     except (NotCompiled, KeyboardInterrupt):
@@ -172,15 +180,19 @@ def _check_equal(found: list[Any], expected: list[Any]) -> None:
     columns = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
     for i, plain in enumerate(expected):
         for column, leaf in zip(columns, structure.flatten(plain), strict=True):
-            _check_leaf(column[i], leaf, i)
+            _check_leaf(column[i], leaf)
 
 
-def _check_leaf(found: Any, expected: Any, place: int) -> None:
+def _check_leaf(found: Any, expected: Any) -> None:
     if found.dtype != expected.dtype or found.shape != expected.shape:
         got, wanted = describe(spec_of(found)), describe(spec_of(expected))
-        raise NotCompiled(f"compiled it returns {got} for element {place}, and else {wanted}")
+        raise NotCompiled(f"compiled it returns {got}, and else {wanted}")
     rounding = 100 * np.finfo(found.dtype).eps if found.dtype.kind in "fc" else 0.0
     # Sums of many numbers differ by more than their last digit: there the largest says how much.
     scale = float(np.nan_to_num(np.abs(expected)).max(initial=0.0)) if rounding else 0.0
     if not np.allclose(found, expected, rtol=rounding, atol=rounding * min(scale, 1e300), equal_nan=bool(rounding)):
-        raise NotCompiled(f"compiled it returns other values for element {place} than fn itself")
+        raise NotCompiled(f"compiled it returns other values than fn itself: {_short(found)} for {_short(expected)}")
+
+
+def _short(value: Any) -> str:
+    return f"{np.array2string(np.asarray(value), threshold=4, edgeitems=2):.80}"

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..dataset import Dataset
+from ..element import nbytes_of
 from ..errors import BadArgument, BadType, PenstockError
 from ..memory.ledger import format_bytes
 from ..ops.calling import check_callable
@@ -29,7 +30,7 @@ from ..runtime.run import Run
 from ..spec import UNSEEN, map_specs
 from .calls import MeasuredCalls, reserve
 from .elems import Elems, elems_of
-from .jit import COMPILERS, Compiled, NotCompiled, compiled
+from .jit import COMPILERS, FEWEST_COMPARED, Compiled, NotCompiled, compiled
 from .results import Results
 
 __all__ = ["map_fn"]
@@ -65,10 +66,11 @@ def map_fn(
             a moment. That is measured on some calls, and no more calls run at a time than it leaves room for; where one
             alone does not fit, `ElementTooLarge` says how much would be enough.
         out: Arrays for the results, or a nest of them as `fn` returns it: memmaps, say, for more than memory holds.
-            None: new arrays. They are yours, like all that is handed to you, and no part of the budget.
+            None: new arrays. They are yours, like all that is handed to you, and no part of the budget. `elems` itself
+            works in place; other arrays in its memory are refused, as elements are read ahead.
         jit: Compile `fn` with JAX (`jit` of `vmap`) or numba, whichever is installed and takes it; or the one named.
-            What was compiled must return for the first elements what `fn` itself returns, in the same dtypes; if none
-            does, `fn` is called as it is, and a warning says why.
+            What was compiled must return for a sample of elements what `fn` itself returns, in the same dtypes; if
+            none does, `fn` is called as it is, and a warning says why.
         num_parallel_calls: Threads, as for `Dataset.map`: `AUTOTUNE` uses them where they are of use.
         progress: Whether a progress bar may show: on a terminal, and only after a second.
         report: Gets one line on how the work is done, such as `print`. It goes to the log `penstock.map_fn` anyhow.
@@ -93,7 +95,7 @@ def map_fn(
         check_callable("fn", fn)
         _check_jit(jit)
         found = elems_of(elems)
-        results = Results(out, found.num_elements)
+        results = Results(out, found)
         work = _Work(fn, found, Options(memory=memory, progress=progress), num_parallel_calls, origin)
         if jit:
             work.compile(COMPILERS if jit is True else (jit,))
@@ -139,13 +141,18 @@ class _Work:
         """Has `fn` compiled by the first that takes it."""
         self._asked_for_jit = True
         # An epoch of its own, as `element_spec` has: what the run will shuffle must not depend on it.
-        with Dataset(self._elems.dataset.take(2).node, self._options).run() as run:
-            room = run.ledger.share("map_fn").free_bytes // 2
-            first = list(run)
-        if not first:
+        sample: list[Any] = []
+        with Dataset(self._elems.sample().node, self._options).run() as run:
+            room, held_bytes = run.ledger.share("map_fn").free_bytes // 2, 0
+            for row in run:
+                sample.append(row)
+                held_bytes += nbytes_of(row)
+                if len(sample) >= FEWEST_COMPARED and held_bytes > room // 4:
+                    break
+        if not sample:
             return
         try:
-            self._compiled = compiled(self._function, self._elems, first, compilers, room, self._num_parallel_calls)
+            self._compiled = compiled(self._function, self._elems, sample, compilers, room, self._num_parallel_calls)
         except NotCompiled as why:
             text = f"map_fn: fn is called as it is, jit was of no use: {why}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)

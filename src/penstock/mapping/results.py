@@ -13,7 +13,8 @@ from ..errors import BadArgument, BadType, OverBudget, SpecMismatch
 from ..memory.ledger import format_bytes
 from ..memory.limits import available_bytes
 from ..spec import TensorSpec, describe, leaf_spec, spec_of
-from .elems import as_tuple
+from .elems import Elems, as_tuple
+from .overlap import check_apart
 
 __all__ = ["Results"]
 
@@ -29,11 +30,11 @@ class Results:
     Args:
         out: Where to, as a nest that the results will have; None for new arrays. Whatever can be assigned to by slices
             and has a shape and a dtype will do.
-        num_elements: How many there will be; None where only a run can tell.
+        elems: What they are results of.
     """
 
-    def __init__(self, out: Any, num_elements: int | None) -> None:
-        self._num_elements = num_elements
+    def __init__(self, out: Any, elems: Elems) -> None:
+        self._num_elements = num_elements = elems.num_elements
         self._given = out
         self._arrays: list[Any] | None = None
         self._structure: Structure | None = None
@@ -46,6 +47,7 @@ class Results:
             self._arrays = self._structure.flatten(nest)
             for array in self._arrays:
                 _check_writable(array, num_elements)
+            check_apart(self._arrays, elems)
 
     def put(self, block: Block) -> None:
         """Writes some more; the error of one that failed is raised when those before it are written."""

@@ -23,6 +23,9 @@ _ENOUGH_BYTES = 8 << 20
 _WORTH_THREADS_NS = 1_000
 # The allocator that compiled code uses may round up, and what a call of NumPy's reuses may be allocated anew.
 _MORE_TEMPORARIES = 2
+# As NumPy has it: an index out of range is an error, and numbers are divided by zero without one. (numba's own choice
+# is to read whatever lies there, and to raise.)
+_LIKE_NUMPY = {"boundscheck": True, "error_model": "numpy"}
 
 
 @contextmanager
@@ -54,7 +57,7 @@ class NumbaChunks:
             raise NotCompiled("elements are lists of arrays, and only tuples of arrays can be compiled")
         self._inputs, self._outputs = inputs, outputs
         self._like = [(np.shape(leaf), leaf.dtype) for leaf in outputs.flatten(result)]
-        one = function if hasattr(function, "py_func") else numba.njit(nogil=True)(function)
+        one = function if hasattr(function, "py_func") else numba.njit(nogil=True, **_LIKE_NUMPY)(function)
         self._loop = _loop(one, inputs, outputs)
         self.chunk = 1
         self.temporary_bytes = 0

@@ -168,6 +168,39 @@ def test_an_out_that_does_not_fit_is_refused(out: Any, error: type[Exception], t
         ps.map_fn(lambda x: x, np.arange(10), out=out)
 
 
+@pytest.mark.parametrize("num_parallel_calls", [None, 3])
+def test_out_may_be_elems_itself_or_lie_within_its_rows(num_parallel_calls: int | None) -> None:
+    kwargs: dict[str, Any] = {"num_parallel_calls": num_parallel_calls}
+    numbers = np.arange(3000)
+    assert ps.map_fn(lambda x: x * 2, numbers, out=numbers, **kwargs) is numbers
+    assert numbers.tolist() == list(range(0, 6000, 2))
+    pairs = np.arange(6000).reshape(3000, 2)
+    ps.map_fn(lambda pair: pair.sum(), pairs, out=pairs[:, 1], **kwargs)
+    assert pairs[:, 1].tolist() == [4 * i + 1 for i in range(3000)]
+    ps.map_fn(lambda x: -x, pairs[::-1, 0], out=pairs[::-1, 1], **kwargs)
+    assert pairs[:, 1].tolist() == [-2 * i for i in range(3000)]
+    ps.map_fn(lambda x: x + 1, numbers[:1000], out=numbers[1000:2000], **kwargs)
+    assert numbers[1000:2000].tolist() == [2 * i + 1 for i in range(1000)]
+
+
+@pytest.mark.parametrize("elems, out", [
+    (lambda a: a[:-1], lambda a: a[1:]),
+    (lambda a: a[1:], lambda a: a[:-1]),
+    (lambda a: a, lambda a: a[::-1]),
+    (lambda a: a[:50], lambda a: a[::2]),
+    (lambda a: (np.arange(99), a[1:]), lambda a: a[:-1]),
+    (lambda a: ps.Dataset.from_tensor_slices(a[:99]), lambda a: a[1:]),
+    (lambda a: ps.Dataset.from_tensor_slices(a).shuffle(), lambda a: a),  # each result to another element's place
+])  # fmt: skip
+def test_an_out_in_which_elements_lie_that_are_not_read_yet_is_refused(elems: Any, out: Any) -> None:
+    numbers = np.arange(100)
+    with pytest.raises(
+        BadArgument, match=r"map_fn at test_map_fn.*: out: lies in the memory of elems in another place"
+    ):
+        ps.map_fn(lambda x: x * 2 if not isinstance(x, tuple) else x[1], elems(numbers), out=out(numbers))
+    assert numbers.tolist() == list(range(100))
+
+
 @pytest.mark.parametrize("rows, text", [(49, "room for 49"), (51, "dimension of 50, got 51")])
 def test_out_of_a_dataset_without_a_length(rows: int, text: str) -> None:
     even = ps.Dataset.range(100).filter(lambda x: x % 2 == 0)

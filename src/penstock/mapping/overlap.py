@@ -1,0 +1,57 @@
+"""Whether results may be written to where they shall go while elements are still read: `out` and `elems` may overlap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import TooHardError
+from numpy.lib.array_utils import byte_bounds
+
+from ..errors import BadArgument
+from ..plan.node import Node
+from .elems import Elems
+
+__all__ = ["check_apart"]
+
+# Steps in which NumPy mostly finds out; it may take very many for views with strides of many kinds.
+_WORK = 10_000
+
+
+def check_apart(arrays: list[Any], elems: Elems) -> None:
+    """Refuses arrays for results that lie in arrays of elements, unless each result replaces its own element.
+
+    Elements are read ahead, by threads and in blocks: one that was overwritten before would give a wrong result.
+    """
+    in_order = not elems.dataset.node.inputs  # an operator may read an element later than its place says, or twice
+    for source in _sources(elems.dataset.node):
+        for array in arrays:
+            if not isinstance(array, np.ndarray) or not _shared(array, source) or len(array) <= 1:
+                continue
+            if in_order and _row_by_row(array, source):
+                continue
+            raise BadArgument(
+                "out: lies in the memory of elems in another place or layout, so results would overwrite elements that "
+                "are not read yet; give elems itself, to work in place, or an array of its own"
+            )
+
+
+def _sources(node: Node) -> list[np.ndarray]:
+    """The arrays that a pipeline reads from."""
+    found = list(getattr(node.op, "aliased_arrays", ()))
+    return found + [array for below in node.inputs for array in _sources(below)]
+
+
+def _shared(one: np.ndarray, other: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(one, other, max_work=_WORK)
+    except TooHardError:
+        return True
+
+
+def _row_by_row(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether a row of either array shares memory with that row of the other that has the same number, and no other."""
+    if one.strides[0] != other.strides[0]:
+        return False
+    starts, ends = zip(byte_bounds(one[:1]), byte_bounds(other[:1]), strict=True)
+    return max(ends) - min(starts) <= abs(one.strides[0])
