@@ -17,7 +17,7 @@ from ..block import Block
 from ..cursor import State, expect_list
 from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget
-from ..frames import forget_locals
+from ..frames import forget_frames
 from ..memory.ledger import Share
 from ..plan.op import Context, Room
 from .file_window import DEFAULT_BYTES, SMALLEST_BYTES
@@ -276,7 +276,7 @@ class StreamedRecords:
                 try:
                     count = self._stream.readinto(view[self._stop :])
                 except FormatError as error:  # in its place: behind the records that came before
-                    forget_locals(error)  # the window among them, which may be gone by then
+                    forget_frames(error)  # the window among them, which may be gone by then
                     self._broken, count = error.with_traceback(None), 0
                 if not count:
                     self._ended = True

@@ -1,4 +1,4 @@
-"""Whether results may be written to where they shall go while elements are still read: `out` and `elems` may overlap."""
+"""Whether results may be written to `out` while elements are still read: it may lie in the memory of `elems`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _sources(node: Node) -> list[np.ndarray]:
 
 def _shared(one: np.ndarray, other: np.ndarray) -> bool:
     try:
-        return np.shares_memory(one, other, max_work=_WORK)
+        return np.shares_memory(one, other, max_work=_WORK)  # type: ignore[arg-type]  # any number is allowed
     except TooHardError:
         return True
 
