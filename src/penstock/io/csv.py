@@ -28,9 +28,10 @@ class FromCsv(StreamsFiles, Op):
     """The rows of CSV files as dicts of columns.
 
     Types are those of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be
-    read: int64, float64, bool or bytes. A file of a header alone has no rows; as the first it needs `dtypes`. A later value that does
-    not fit, an empty field where a number should be, and a row with too few or too many fields, are errors in their
-    place that name file, row and column. Dates stay text. For fields by number, as tf.data has them, see `CsvDataset`.
+    read: int64, float64, bool or bytes. A later value that does not fit, an empty field where a number should be, and a
+    row with too few or too many fields, are errors in their place that name file, row and column. Dates stay text. A
+    file of a header alone has no rows; as the first it needs `dtypes`. For fields by number, as tf.data has them, see
+    `CsvDataset`.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
