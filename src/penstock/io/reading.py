@@ -79,6 +79,10 @@ class StreamsFiles:
             return None
         return FileShard(source, num_shards, index, tuple(share_of(self._paths, num_shards, index)))
 
+    def as_stream(self) -> Any:
+        """This source, read from the first element to the last even if it could be read at any place."""
+        return self
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FileShard(Op):
