@@ -13,8 +13,8 @@ from .dataset import Dataset
 from .element import is_dataset
 from .errors import BadArgument, PenstockError
 from .io.csv_records import CsvRecords
-from .io.fixed_length import FixedLengthRecords
 from .io.file_shares import FilePart, share_of
+from .io.fixed_length import FixedLengthRecords
 from .io.paths import expand_paths
 from .io.reading import FileShard, StreamsFiles
 from .io.text import TextLines

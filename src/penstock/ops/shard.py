@@ -34,8 +34,9 @@ class Shard(Op):
         num_shards: How many shards there are.
         index: Which of them this is, from 0.
         by: "element": every `num_shards`-th one, as in tf.data. "file": files right below, or below maps, are dealt out
-            by size, those too that `num_parallel_reads` reads in turn. Some are whole; one on the border of two shards, or of more if there are more shards than files, is
-            dealt out element by element. A source that is read at any place is sharded by element all the same.
+            by size, those too that `num_parallel_reads` reads in turn. Some are whole; one on the border of two shards,
+            or of more if there are more shards than files, is dealt out element by element. A source that is read at
+            any place is sharded by element all the same.
 
     Memory: nothing.
     State: one integer and its input's; with `by="file"` its input's.
