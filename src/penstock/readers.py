@@ -13,8 +13,10 @@ from .dataset import Dataset
 from .element import is_dataset
 from .errors import BadArgument, PenstockError
 from .io.csv_records import CsvRecords
+from .io.file_shares import FilePart, share_of
 from .io.fixed_length import FixedLengthRecords
 from .io.paths import expand_paths
+from .io.reading import FileShard, StreamsFiles
 from .io.text import TextLines
 from .io.tfrecord import TFRecords
 from .options import AUTOTUNE
@@ -25,17 +27,56 @@ __all__ = ["CsvDataset", "FixedLengthRecordDataset", "TFRecordDataset", "TextLin
 
 
 class _OpenFile:
-    """Makes the dataset of one file, for `flat_map` and `interleave`."""
+    """Makes the dataset of one file, for `flat_map` and `interleave`.
+
+    Args:
+        make: The source for a file.
+        origin: Where the user wrote it.
+        gives_records: Whether elements are records that a function is likely to parse.
+        paths: All files, where they are known; None where a dataset tells them.
+    """
 
     __name__ = "open_file"
 
-    def __init__(self, make: Callable[[Any], Op], origin: Origin, gives_records: bool) -> None:
+    def __init__(
+        self, make: Callable[[Any], Op], origin: Origin, gives_records: bool, paths: Sequence[str] | None = None
+    ) -> None:
         self._make = make
         self._origin = origin
+        self._paths = paths
         self.gives_records = gives_records
 
     def __call__(self, file: Any) -> Dataset:
         return Dataset(Node(self._make(file), (), self._origin))
+
+    def file_shard(self, num_shards: int, index: int) -> tuple[Node, _OpenPart]:
+        """The numbers of one's files, and what opens them."""
+        if self._paths is None:
+            raise BadArgument("by='file': expected a source of files below, got a dataset of names; shard that dataset")
+        parts = share_of(self._paths, num_shards, index)
+        return Dataset.range(len(parts)).node, _OpenPart(self, num_shards, index, parts)
+
+
+class _OpenPart:
+    """Makes the dataset of a file, or of one's part of it, by its number."""
+
+    __name__ = "open_file"
+
+    def __init__(self, opener: _OpenFile, num_shards: int, index: int, parts: list[FilePart]) -> None:
+        self._opener = opener
+        self._num_shards = num_shards
+        self._index = index
+        self._parts = parts
+        self.gives_records = opener.gives_records
+
+    def __call__(self, number: Any) -> Dataset:
+        part = self._parts[number]
+        whole = self._opener(part.path)
+        if part.owners is None:
+            return whole
+        source = whole.node.op
+        assert isinstance(source, StreamsFiles)
+        return Dataset(whole.node.with_op(FileShard(source.as_stream(), self._num_shards, self._index, (part,))))
 
 
 def files_dataset(
@@ -54,9 +95,9 @@ def files_dataset(
     try:
         if num_parallel_reads is None and not is_dataset(filenames):
             return Node(make(filenames), (), origin), None
-        names = filenames if is_dataset(filenames) else Dataset.from_tensor_slices(_as_bytes(filenames))
-
-        open_file = _OpenFile(make, origin, gives_records)
+        paths = None if is_dataset(filenames) else expand_paths(filenames)
+        names = filenames if paths is None else Dataset.from_tensor_slices(_as_bytes(paths))
+        open_file = _OpenFile(make, origin, gives_records, paths)
         if num_parallel_reads is None:
             made = names.flat_map(open_file)
         else:
@@ -71,12 +112,11 @@ def files_dataset(
         raise located(error, name, origin) from None
 
 
-def _as_bytes(filenames: Any) -> Any:
+def _as_bytes(paths: Sequence[str]) -> Any:
     import numpy as np
 
     from .element import string
 
-    paths = expand_paths(filenames)
     names = np.empty(len(paths), string)
     names[:] = [path.encode(errors="surrogateescape") for path in paths]
     return names

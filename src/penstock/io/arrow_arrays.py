@@ -18,7 +18,7 @@ from ..element import Failed, Structure, string
 from ..errors import BadArgument, BadType, FormatError
 from ..spec import Spec, TensorSpec
 
-__all__ = ["Decoded", "TableColumns", "null_error"]
+__all__ = ["Decoded", "TableColumns"]
 
 #: Values, and where they are null (None: nowhere).
 Converted = tuple[Any, "np.ndarray | None"]
@@ -35,6 +35,8 @@ class _Leaf:
         self.name = ".".join(path)
         self.shape, self.dtype, self._convert = _conversion(self.name, kind)
         self.fill = _fitting_fill(self.dtype, fill)
+        #: What was given in the place of nulls, which need not fit.
+        self.given_fill = fill
         if fill is not None and self.fill is None and must_fit:
             raise BadArgument(f"fill_null: expected a value for {self.name} of {self.dtype}, got {fill!r:.60}")
         self.spec = TensorSpec(self.shape, self.dtype)
@@ -294,12 +296,12 @@ class TableColumns:
     def decode(self, batch: Any) -> Decoded:
         """A record batch as columns: views of its buffers where that is possible."""
         columns: list[Any] = []
-        bad: dict[int, str] = {}
+        bad: dict[int, _Leaf] = {}
         for leaf, (array, around) in zip(self.leaves, self.arrays(batch), strict=True):
             values, mask = leaf.of(array, around)
             if mask is not None:
                 for row in np.flatnonzero(mask.reshape(len(mask), -1).any(1)).tolist():
-                    bad.setdefault(row, leaf.name)
+                    bad.setdefault(row, leaf)
             columns.append(values)
         return Decoded(self, columns, bad, batch.num_rows)
 
@@ -309,10 +311,10 @@ class Decoded:
 
     Attributes:
         columns: Values for each leaf: an array, or a list of arrays where lengths vary.
-        bad: The rows that have a null, and the column where.
+        bad: The rows that have a null, and the column where; they could not be filled.
     """
 
-    def __init__(self, table: TableColumns, columns: list[Any], bad: dict[int, str], num_rows: int) -> None:
+    def __init__(self, table: TableColumns, columns: list[Any], bad: dict[int, _Leaf], num_rows: int) -> None:
         self._table = table
         self.columns = columns
         self.bad = bad
@@ -326,7 +328,7 @@ class Decoded:
             rows: list[Any] = []
             for i, leaves in enumerate(zip(*map(_rows_of, parts), strict=True), start):
                 is_bad = i in self.bad
-                rows.append(Failed(null_error(where(i), self.bad[i])) if is_bad else structure.unflatten(leaves))
+                rows.append(Failed(_null_error(where(i), self.bad[i])) if is_bad else structure.unflatten(leaves))
             return Block.of_rows(rows)
         # Those of one kind in one piece of memory, and with one call: a table may have many columns.
         columns: list[Any] = [None] * len(parts)
@@ -343,9 +345,13 @@ class Decoded:
         return Block.of_columns(structure, columns, size)
 
 
-def null_error(where: str, column: str) -> FormatError:
+def _null_error(where: str, leaf: _Leaf) -> FormatError:
     """Why a row cannot be an element."""
-    return FormatError(f"{where}: expected a value in column {column}, got null; give a fill_null, or skip such rows")
+    given = leaf.given_fill
+    advice = (
+        "give a fill_null" if given is None else f"fill_null={given!r:.40} is none of {leaf.dtype}: give one that is"
+    )
+    return FormatError(f"{where}: expected a value in column {leaf.name}, got null; {advice}, or skip such rows")
 
 
 def _rows_of(values: Any) -> list[Any]:

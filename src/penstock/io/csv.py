@@ -15,7 +15,7 @@ from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .file_window import FileWindow
 from .paths import expand_paths, shown_paths
-from .reading import FilesCursor, StreamsFiles, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
 
 __all__ = ["FromCsv"]
@@ -27,9 +27,11 @@ _COLUMN = re.compile(r"In CSV column #(\d+): ")
 class FromCsv(StreamsFiles, Op):
     """The rows of CSV files as dicts of columns.
 
-    Types are those of the first block (1 MB) of the first file: int64, float64, bool or bytes. A later value that does
-    not fit, an empty field where a number should be, and a row with too few or too many fields, are errors in their
-    place that name file, row and column. Dates stay text. For fields by number, as tf.data has them, see `CsvDataset`.
+    Types are those of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be
+    read: int64, float64, bool or bytes. A later value that does not fit, an empty field where a number should be, and a
+    row with too few or too many fields, are errors in their place that name file, row and column. Dates stay text. A
+    file of a header alone has no rows; as the first it needs `dtypes`. For fields by number, as tf.data has them, see
+    `CsvDataset`.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
@@ -77,7 +79,7 @@ class FromCsv(StreamsFiles, Op):
         fields["_paths"] = tuple(expand_paths(self.paths, "paths"))
         if not self._paths:
             raise BadArgument("paths: expected one file or more, got none: there are no columns without a file")
-        schema = self._look_at(self._paths[0])
+        _, schema = first_look(self._paths, self._look_at, self.on_error)
         fields["_types"] = dict(zip(schema.names, schema.types, strict=True))
         fields["_table"] = TableColumns(schema, self.columns, self.fill_null)
 
@@ -85,22 +87,29 @@ class FromCsv(StreamsFiles, Op):
         """The names and types in the first block of a file."""
         import pyarrow as pa
 
-        block = first_block(path)
+        block, is_all = first_block(path)
         rows = _CsvRows(self, None)
-        end = rows.last_end(block, 0, len(block)) or len(block)
+        end = len(block) if is_all else rows.last_end(block, 0, len(block)) or len(block)
         first = bytes(block[:end])
         if not first.strip():
             raise FormatError(f"{path}: expected CSV rows to find the columns in, the file is empty")
         try:
             names = rows.width_of(first)
             body = first[rows.first_end(block, 0, end) :] if self.header else first
-            if not body.strip():
-                raise FormatError(f"{path}: expected CSV rows to find the types in, there is only a header")
-            kept = rows_that_parse(body, rows.split, lambda text: rows.table_of(text, names))
-            schema = rows.table_of(kept, names).schema
+            kept = rows_that_parse(body, rows.split, lambda text: rows.closed_table_of(text, names))
+            if kept.strip():
+                schema = rows.table_of(kept, names).schema
+            elif set(self.columns or names) <= set(self.dtypes or ()):
+                schema = pa.schema([(name, pa.null()) for name in names])
+            else:
+                raise FormatError(f"{path}: expected CSV rows to find the types in, {_nothing(body)}")
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: expected CSV rows to find the columns in, got: {str(error)[:300]}") from None
-        return arrow_types(schema, self.dtypes, pa.binary())
+
+        def parse(kind: Any) -> Any:
+            return rows.table_of(b"0\n", ["x"], {"x": kind})
+
+        return arrow_types(schema, self.dtypes, self.columns, pa.binary(), parse)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return self._table.spec(UNKNOWN)
@@ -117,6 +126,14 @@ class FromCsv(StreamsFiles, Op):
     def describe(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
         return f"from_csv({shown_paths(self._paths)}{columns})"
+
+
+def _nothing(body: bytes) -> str:
+    """Why there are no rows to be seen."""
+    if not body.strip():
+        return "there is only a header; give dtypes of all columns"
+    quote = ": a quote is not closed" if body.count(b'"') % 2 else ""
+    return f"got none in {body[:60]!r}{quote}"
 
 
 class _CsvRows:
@@ -177,8 +194,22 @@ class _CsvRows:
         return rows
 
     def parse(self, text: bytes) -> Any:
-        table = self.table_of(text, self._names, {name: self._op._types[name] for name in self.table.names})
+        table = self.closed_table_of(text, self._names, {name: self._op._types[name] for name in self.table.names})
         return table.select(self.table.names).combine_chunks().to_batches()[0]
+
+    def closed_table_of(self, text: bytes, names: list[str], types: dict[str, Any] | None = None) -> Any:
+        """Rows as a table; refused where a quote is open at the end, in which Arrow would put all that follows it."""
+        import pyarrow as pa
+
+        with_one_more = None
+        if self._op.quotes and text.count(b'"') % 2:
+            # Most odd quotes are part of a text that stands in none: then a row that is put behind them is one more.
+            row = b'\n""' + self._op.delimiter.encode() * (len(names) - 1) + b"\n"
+            with_one_more = self.table_of(text + row, names, types).num_rows
+        table = self.table_of(text, names, types)
+        if table.num_rows == with_one_more:
+            raise pa.ArrowInvalid("a quote is not closed")
+        return table
 
     def table_of(self, text: bytes, names: list[str] | None, types: dict[str, Any] | None = None) -> Any:
         """Text as a table: names None are in the first row, no names are made up, no types are found."""

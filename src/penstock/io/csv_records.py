@@ -68,6 +68,8 @@ class CsvRecords(StreamsFiles, Op):
     _fields: tuple[CsvField, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.na_value, str):
+            raise BadType(f"na_value: expected a text, got {self.na_value!r:.60}")
         check_on_error(self.on_error)
         fields = self.__dict__
         fields["compression_type"] = check_compression("compression_type", self.compression_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -134,6 +135,11 @@ class FixedLengthRecords(StreamsFiles, Op):
     @property
     def element_size(self) -> ElementSize:
         return ElementSize((leaf_bytes(b"") + self.record_bytes,), exact=True)
+
+    def as_stream(self) -> FixedLengthRecords:
+        stream = copy.copy(self)
+        stream.__dict__["_parts"] = None
+        return stream
 
     def footprint(self, sizes: Sizes) -> Footprint:
         if self._parts is not None:

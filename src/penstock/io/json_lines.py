@@ -14,8 +14,8 @@ from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .file_window import FileWindow
 from .paths import expand_paths, shown_paths
-from .reading import FilesCursor, StreamsFiles, check_on_error
-from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
+from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
+from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
 
 __all__ = ["FromJsonLines"]
 
@@ -25,8 +25,9 @@ class FromJsonLines(StreamsFiles, Op):
     """The objects of JSON lines files as dicts.
 
     An object inside another is a dict, an array an array of its own length, a string `bytes`. Names and types are those
-    of the first block (1 MB) of the first file. A later value that does not fit, one that is missing or null, and a
-    name that was not there, are errors in their place that name file and row.
+    of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be read; where lines do
+    not agree, those of most. A value that does not fit, one that is missing or null, and a name that was not there, are
+    errors in their place that name file and row.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
@@ -66,7 +67,7 @@ class FromJsonLines(StreamsFiles, Op):
         fields["_paths"] = tuple(expand_paths(self.paths, "paths"))
         if not self._paths:
             raise BadArgument("paths: expected one file or more, got none: there are no names without a file")
-        found = self._look_at(self._paths[0])
+        _, found = first_look(self._paths, self._look_at, self.on_error)
         fields["_table"] = TableColumns(found, self.columns, self.fill_null)
         fields["_schema"] = _chosen(found, self._table.names)
 
@@ -74,16 +75,18 @@ class FromJsonLines(StreamsFiles, Op):
         """The names and types in the first block of a file."""
         import pyarrow as pa
 
-        block = first_block(path)
-        end = block.rfind(b"\n") + 1 or len(block)
+        block, is_all = first_block(path)
+        end = len(block) if is_all else block.rfind(b"\n") + 1 or len(block)
         if not block[:end].strip():
             raise FormatError(f"{path}: expected JSON lines to find names and types in, the file is empty")
-        try:
-            kept = rows_that_parse(bytes(block[:end]), _lines, lambda text: _parsed(text, None, False).schema.names)
-            schema = _parsed(kept or bytes(block[:end]), None, False).schema
-            return arrow_types(schema, self.dtypes, pa.string())
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise FormatError(f"{path}: expected JSON lines to find types in, got: {str(error)[:300]}") from None
+        pieces = _pieces(bytes(block[:end]))
+        if isinstance(pieces, Exception):
+            raise FormatError(f"{path}: expected JSON lines to find types in, got: {str(pieces)[:300]}")
+
+        def parse(kind: Any) -> Any:
+            return _parsed(b'{"x": null}\n', pa.schema([("x", kind)]), False)
+
+        return arrow_types(_agreed(pieces), self.dtypes, self.columns, pa.string(), parse)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return self._table.spec(UNKNOWN)
@@ -102,6 +105,43 @@ class FromJsonLines(StreamsFiles, Op):
     def describe(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
         return f"from_json_lines({shown_paths(self._paths)}{columns})"
+
+
+def _pieces(text: bytes) -> list[Any] | Exception:
+    """Lines as tables: one if they agree, else several, without the lines that are none; an error if there are none."""
+    import pyarrow as pa
+
+    try:
+        table = _parsed(text, None, False)
+        table.schema.names  # noqa: B018  which must be UTF-8
+        return [table]
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        lines, failure = _lines(text), error
+    if len(lines) < 2:
+        return failure
+    half = len(lines) // 2
+    parts = [_pieces(b"".join(part)) for part in (lines[:half], lines[half:])]
+    return [table for part in parts if isinstance(part, list) for table in part] or failure
+
+
+def _agreed(tables: list[Any]) -> Any:
+    """The names in all tables; where values of one name do not agree, the type that most of them have."""
+    import pyarrow as pa
+
+    types: dict[str, list[tuple[Any, int]]] = {}  # by name: types that do not go together, and how many lines have them
+    for table in tables:
+        for field in table.schema:
+            found = types.setdefault(field.name, [])
+            for i, (schema, count) in enumerate(found):
+                try:
+                    both = pa.unify_schemas([schema, pa.schema([field])], promote_options="permissive")
+                except pa.ArrowException:
+                    continue
+                found[i] = both, count + table.num_rows
+                break
+            else:
+                found.append((pa.schema([field]), table.num_rows))
+    return pa.schema([max(found, key=lambda pair: pair[1])[0].field(0) for found in types.values()])
 
 
 def _lines(text: bytes) -> list[bytes]:

@@ -23,7 +23,7 @@ from ..spec import UNKNOWN, Spec
 from .arrow_arrays import Decoded, TableColumns
 from .parquet_pages import page_sizes
 from .paths import expand_paths, is_local, open_arrow, shown_paths
-from .reading import FilesCursor, StreamsFiles, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 
 __all__ = ["FromParquet"]
 
@@ -45,8 +45,9 @@ class FromParquet(StreamsFiles, Op):
     """The rows of Parquet files as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
-    list an array of its own length, a struct a dict. All files must have the columns of the first, in the same types. A
-    row with a null where none can be, and a damaged row group, are errors in their place, and what follows is read.
+    list an array of its own length, a struct a dict. All files must have the columns of the first, in the same types
+    (with `on_error="skip"`, of the first that can be read). A row with a null where none can be, and a damaged row
+    group, are errors in their place, and what follows is read.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them.
@@ -81,22 +82,25 @@ class FromParquet(StreamsFiles, Op):
         fields["_paths"] = paths = tuple(expand_paths(self.paths, "paths"))
         if not paths:
             raise FormatError("paths: expected one file or more, got none: there are no columns without a file")
-        with _OpenParquet(paths[0]) as first:
-            fields["_table"] = TableColumns(first.schema, self.columns, self.fill_null)
-            layouts = [first.layout(self._table)]
-        num_rows = layouts[0].num_rows
-        for path in paths[1:]:
+        first, (fields["_table"], layout) = first_look(paths, self._look_at, self.on_error)
+        layouts = [layout]
+        others = list(paths)
+        others.remove(first)
+        for path in others:
             try:
-                if not is_local(path):  # a look at each may take long
-                    raise FormatError("not looked at")
-                with _OpenParquet(path) as other:
-                    layouts.append(other.layout(self._table))
-                num_rows += layouts[-1].num_rows
+                if is_local(path):  # a look at each of the others may take long
+                    with _OpenParquet(path) as other:
+                        layouts.append(other.layout(self._table))
             except FormatError:
-                num_rows = UNKNOWN
-                break
-        fields["_num_rows"] = num_rows
+                continue
+        knows_all = len(layouts) == len(paths)
+        fields["_num_rows"] = sum(layout.num_rows for layout in layouts) if knows_all else UNKNOWN
         fields["_floor_bytes"] = max(layout.floor_bytes for layout in layouts)
+
+    def _look_at(self, path: str) -> tuple[TableColumns, _Layout]:
+        with _OpenParquet(path) as first:
+            table = TableColumns(first.schema, self.columns, self.fill_null)
+            return table, first.layout(table)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return self._table.spec(self._num_rows if self.on_error == "raise" else UNKNOWN)
@@ -151,12 +155,13 @@ class _OpenParquet:
         try:
             # Without a buffer a whole column of a row group would be read at once, and with `pre_buffer` all of them.
             self.file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES)
-        except (pa.ArrowException, OSError) as error:
+            self.schema = self.file.schema_arrow
+            _check_names(self.file, self.schema)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             size = source.size()
             source.close()
             raise FormatError(f"{path}: expected a Parquet file, got {size:,} bytes: {_brief(error)}") from None
         self.metadata = self.file.metadata
-        self.schema = self.file.schema_arrow
         self._source = source
 
     def check(self, table: TableColumns) -> None:
@@ -223,6 +228,13 @@ class _OpenParquet:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _check_names(file: Any, schema: Any) -> None:
+    """Decodes the names of columns, as whoever asks for them will; damaged ones are no UTF-8."""
+    schema.names  # noqa: B018
+    for i in range(len(file.schema)):
+        file.schema.column(i).path  # noqa: B018
 
 
 def _usual_pages_bytes(column: Any) -> int:

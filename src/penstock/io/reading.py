@@ -22,7 +22,7 @@ from ..spec import UNKNOWN, Spec
 from .file_shares import FilePart, PartOfFile, share_of
 from .paths import readable
 
-__all__ = ["FileShard", "FilesCursor", "OpenFile", "StreamsFiles", "check_on_error"]
+__all__ = ["FileShard", "FilesCursor", "OpenFile", "StreamsFiles", "check_on_error", "first_look"]
 
 
 class OpenFile(Protocol):
@@ -49,6 +49,24 @@ def check_on_error(value: Any) -> None:
         raise BadArgument(f"on_error: expected 'raise' or 'skip', got {value!r}")
 
 
+def first_look(paths: Sequence[str], look: Callable[[str], Any], on_error: str) -> tuple[str, Any]:
+    """The file that says what the elements are, and what a look at it found.
+
+    It is the first; where what cannot be read is left out, the first that can be read, or the error of the first.
+    """
+    first_error: FormatError | None = None
+    for path in paths:
+        try:
+            with readable(path):
+                return path, look(path)
+        except FormatError as error:
+            if on_error != "skip":
+                raise
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
+
+
 class StreamsFiles:
     """What sources have in common that read files through a `FilesCursor`: workers can share the files."""
 
@@ -60,6 +78,10 @@ class StreamsFiles:
         if source.traits.runtime == "source":
             return None
         return FileShard(source, num_shards, index, tuple(share_of(self._paths, num_shards, index)))
+
+    def as_stream(self) -> Any:
+        """This source, read from the first element to the last even if it could be read at any place."""
+        return self
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -209,16 +209,17 @@ def of_chunks(sizes: Sizes, buffer_size: int | None, paths: tuple[str, ...]) -> 
     return dataclasses.replace(footprint, reason="a part of a file, its rows as columns, and one element on its way")
 
 
-def first_block(path: str) -> bytearray:
-    """The beginning of a file."""
+def first_block(path: str) -> tuple[bytearray, bool]:
+    """The beginning of a file, and whether it is all of it."""
     stream = open_stream(path, stored_compression(path))
     block = bytearray(FIRST_BLOCK_BYTES)
-    size = 0
+    size, is_all = 0, False
     try:
         while size < len(block):
             with memoryview(block) as view:
                 count = stream.readinto(view[size:])
             if not count:
+                is_all = True
                 break
             size += count
     except FormatError:
@@ -227,7 +228,7 @@ def first_block(path: str) -> bytearray:
     finally:
         stream.close()
     del block[size:]
-    return block
+    return block, is_all
 
 
 def rows_that_parse(text: bytes, split: Callable[[bytes], list[bytes]], parse: Callable[[bytes], Any]) -> bytes:
@@ -246,8 +247,16 @@ def rows_that_parse(text: bytes, split: Callable[[bytes], list[bytes]], parse: C
     return b"".join(rows_that_parse(part, split, parse) for part in parts)
 
 
-def arrow_types(schema: Any, dtypes: Any, text: Any) -> Any:
-    """The schema that was found, with the types that the user gave; what looks like a date stays text."""
+def arrow_types(schema: Any, dtypes: Any, columns: Any, text: Any, parse: Callable[[Any], Any]) -> Any:
+    """The schema that was found, with the types that the user gave; what looks like a date stays text.
+
+    Args:
+        schema: The names and types that were found.
+        dtypes: Those that the user gave, by name.
+        columns: The names that are wanted, of which the types must be known; None for all.
+        text: The type of strings.
+        parse: Parses something as a type; an `ArrowNotImplementedError` says that the format has none such.
+    """
     import pyarrow as pa
 
     given = {} if dtypes is None else dtypes
@@ -260,13 +269,30 @@ def arrow_types(schema: Any, dtypes: Any, text: Any) -> Any:
     for field in schema:
         kind = field.type
         if field.name in given:
-            dtype = TensorSpec((), given[field.name]).dtype
-            kind = text if dtype == string else pa.from_numpy_dtype(dtype)
+            kind = _arrow_type(field.name, given[field.name], text, parse)
         elif pa.types.is_temporal(kind) or pa.types.is_string(kind):
             kind = text
-        elif pa.types.is_null(kind):
+        elif pa.types.is_null(kind) and (columns is None or field.name in columns):
             raise BadType(
                 f"column {field.name}: expected values in the first block, it is empty; give its type in dtypes"
             )
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields)
+
+
+def _arrow_type(name: str, given: Any, text: Any, parse: Callable[[Any], Any]) -> Any:
+    """What Arrow calls a type that the user gave, if text can be parsed as such."""
+    import pyarrow as pa
+
+    try:
+        dtype = TensorSpec((), given).dtype
+        kind = text if dtype == string else pa.from_numpy_dtype(dtype)
+        parse(kind)
+    except pa.ArrowInvalid:  # that value is none, others are
+        pass
+    except (TypeError, pa.ArrowNotImplementedError):
+        raise BadType(
+            f"dtypes: expected a type that text can be parsed as for column {name} (integers, float32, float64, bool, "
+            f"bytes, datetime64), got {given!r:.60}; for others, convert in a map"
+        ) from None
+    return kind

@@ -7,6 +7,7 @@ on.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -101,6 +102,11 @@ class TFRecords(StreamsFiles, Op):
     @property
     def reading_may_fail(self) -> bool:
         return True
+
+    def as_stream(self) -> TFRecords:
+        stream = copy.copy(self)
+        stream.__dict__["_index"] = None
+        return stream
 
     def footprint(self, sizes: Sizes) -> Footprint:
         held = InflatedStream.held_bytes if self.compression_type else 0

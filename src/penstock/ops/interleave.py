@@ -12,6 +12,7 @@ from ..errors import BadArgument
 from ..options import AUTOTUNE
 from ..order import draw_seed
 from ..plan.footprint import Footprint, Sizes, several, times
+from ..plan.node import Node
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
@@ -71,6 +72,14 @@ class Interleave(Op):
     @property
     def gives_records(self) -> bool:
         return getattr(self.map_func, "gives_records", False)
+
+    def placed_file_shard(self, node: Node, num_shards: int, index: int) -> Node | None:
+        """Each of the files that are read in turn may be another's, or shared: their opener knows them."""
+        file_shard = getattr(self.map_func, "file_shard", None)
+        if file_shard is None:
+            return super().placed_file_shard(node, num_shards, index)
+        files, opener = file_shard(num_shards, index)
+        return type(node)(dataclasses.replace(self, map_func=opener), (files,), node.origin)
 
     def footprint(self, sizes: Sizes) -> Footprint:
         into, one = several(self._cycle(), sizes.input), times(1, sizes.output)

@@ -34,8 +34,9 @@ class Shard(Op):
         num_shards: How many shards there are.
         index: Which of them this is, from 0.
         by: "element": every `num_shards`-th one, as in tf.data. "file": files right below, or below maps, are dealt out
-            by size. Some are whole; one on the border of two shards, or of more if there are more shards than files, is
-            dealt out element by element. A source that is read at any place is sharded by element all the same.
+            by size, those too that `num_parallel_reads` reads in turn. Some are whole; one on the border of two shards,
+            or of more if there are more shards than files, is dealt out element by element. A source that is read at
+            any place is sharded by element all the same.
 
     Memory: nothing.
     State: one integer and its input's; with `by="file"` its input's.
@@ -62,8 +63,8 @@ class Shard(Op):
             return super().placed_on(input, origin)
         if len(input.inputs) == 1 and input.op.traits.one_to_one and input.op.traits.pure:
             return input.on(self.placed_on(input.input, origin))
-        source = input.op.file_shard(self.num_shards, self.index)
-        return super().placed_on(input, origin) if source is None else input.with_op(source)
+        shard = input.op.placed_file_shard(input, self.num_shards, self.index)
+        return super().placed_on(input, origin) if shard is None else shard
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs

@@ -248,6 +248,11 @@ class Op:
         """
         raise BadArgument(f"by='file': expected a source of files below, got {self.name}; use by='element'")
 
+    def placed_file_shard(self, node: Node, num_shards: int, index: int) -> Node | None:
+        """The plan at `node`, which this operator is on top of, reading one of several equal parts of its files."""
+        source = self.file_shard(num_shards, index)
+        return None if source is None else node.with_op(source)
+
     def open(self, context: Context) -> Cursor:
         raise AssertionError(f"{type(self).__name__} does not run as a cursor")
 

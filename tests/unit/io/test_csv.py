@@ -99,6 +99,43 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
         ps.Dataset.from_csv(tmp_path / "a.csv", on_error="no")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "complex64", "bogus", "longdouble"])
+def test_types_that_text_cannot_be_parsed_as_are_refused(tmp_path: Path, dtype: str) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "a.jsonl").write_text('{"x": 1}\n')
+    for make, name in ((ps.Dataset.from_csv, "a.csv"), (ps.Dataset.from_json_lines, "a.jsonl")):
+        with pytest.raises(ps.errors.BadType, match=f"can be parsed as for column x .*, got '{dtype}'"):
+            make(tmp_path / name, dtypes={"x": dtype}, on_error="skip")
+
+
+def test_a_header_alone_is_a_file_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n")
+    (tmp_path / "b.csv").write_text("x,y\n1,2")  # without a line end
+    assert [plain(row) for row in ps.Dataset.from_csv(tmp_path / "b.csv")] == [{"x": 1, "y": 2}]
+    types = {"x": np.int64, "y": bytes}
+    assert list(ps.Dataset.from_csv(tmp_path / "a.csv", dtypes=types)) == []
+    both = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    assert [plain(row) for row in ps.Dataset.from_csv(both, dtypes=types)] == [{"x": 1, "y": "2"}]
+    assert [plain(row) for row in ps.Dataset.from_csv(both, ["x"], {"x": np.int64})] == [{"x": 1}]
+    with pytest.raises(ps.errors.FormatError, match="there is only a header; give dtypes of all columns"):
+        ps.Dataset.from_csv(both, dtypes={"x": np.int64})
+
+
+def test_a_quote_that_is_not_closed_swallows_nothing_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('x,y\n1,"a\n2,b\n')
+    (tmp_path / "b.csv").write_text('x,y\n1,a\n2,"b\n3,c\n')
+    (tmp_path / "c.csv").write_text('x,y\n1,5" wide\n2,b\n')
+    with pytest.raises(ps.errors.FormatError, match=r"a.csv: expected CSV rows .*: a quote is not closed"):
+        ps.Dataset.from_csv(tmp_path / "a.csv")
+    run = ps.Dataset.from_csv(tmp_path / "b.csv", on_error="skip").run()
+    assert [plain(row) for row in run] == [{"x": 1, "y": "a"}]
+    assert failed_by_file(run) == {str(tmp_path / "b.csv"): 1}
+    with pytest.raises(ps.errors.FormatError, match=r"b.csv, row 1: expected .*: a quote is not closed"):
+        list(ps.Dataset.from_csv(tmp_path / "b.csv"))
+    inches = [plain(row) for row in ps.Dataset.from_csv(tmp_path / "c.csv")]
+    assert inches == [{"x": 1, "y": '5" wide'}, {"x": 2, "y": "b"}]
+
+
 def test_the_minimum_is_enough(folder: Path) -> None:
     for name in ("a.csv", "b.csv.gz"):
         assert len(at_the_minimum(ps.Dataset.from_csv(folder / name))) == len(ROWS)

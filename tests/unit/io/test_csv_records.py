@@ -49,6 +49,8 @@ def test_mistakes_are_refused() -> None:
         ps.CsvDataset("x", [np.uint8])
     with pytest.raises(ValueError, match="field_delim: expected one character"):
         ps.CsvDataset("x", [bytes], field_delim="ab")
+    with pytest.raises(TypeError, match="na_value: expected a text, got None"):
+        ps.CsvDataset("x", [bytes], na_value=None)
     with pytest.raises(ValueError, match="either this or exclude_cols"):
         ps.CsvDataset("x", [bytes], select_cols=[0], exclude_cols=[1])
     with pytest.raises(ValueError, match="expected rising numbers"):

@@ -64,6 +64,38 @@ def test_lines_that_do_not_fit_are_errors_in_their_place(tmp_path: Path) -> None
         list(ps.Dataset.from_json_lines([first, tmp_path / "bad.jsonl"]))
 
 
+ODD = {
+    "another type": ('{"a": 1}\n{"a": "x"}\n{"a": 3}\n', {"dtypes": {"a": np.int64}}, 1),
+    "another type, none given": ('{"a": "x"}\n{"a": 1}\n{"a": 3.0}\n', {}, 1),
+    "a name twice": ('{"a": 1}\n{"a": 1, "a": 2}\n{"a": 3}', {}, 1),
+    "not chosen": ('{"a": 1, "b": 1}\n{"a": 3, "b": "x"}\n', {"columns": ["a"]}, 0),
+    "not chosen, empty": ('{"a": 1, "b": null}\n{"a": 3, "b": null}\n', {"columns": ["a"]}, 0),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_line_in_the_first_block_is_an_error_in_its_place(tmp_path: Path, name: str) -> None:
+    text, options, num_bad = ODD[name]
+    (tmp_path / "a.jsonl").write_text(text)
+    run = ps.Dataset.from_json_lines(tmp_path / "a.jsonl", on_error="skip", **options).run()
+    assert [float(row["a"]) for row in run] == [1, 3]
+    assert failed_by_file(run) == ({str(tmp_path / "a.jsonl"): 1} if num_bad else {})
+    dataset = ps.Dataset.from_json_lines(tmp_path / "a.jsonl", **options)
+    assert [float(row["a"]) for row in dataset.ignore_errors()] == [1, 3]
+    check_op(dataset)
+
+
+def test_types_in_the_first_block_are_those_of_most_lines(tmp_path: Path) -> None:
+    """Whatever the odd ones are: numbers go together, and so do lists of them, and objects."""
+    lines: list[Any] = [{"n": i, "l": [], "o": {"x": i}} for i in range(9)]
+    lines += [{"n": 0.5, "l": [0.5], "o": {"x": 0.5, "y": "s"}}, {"n": "s", "l": 1, "o": []}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [lines[-1], *lines]))
+    spec = ps.Dataset.from_json_lines(tmp_path / "a.jsonl", on_error="skip").element_spec
+    assert spec["n"] == ps.TensorSpec((), np.float64)
+    assert spec["l"] == ps.TensorSpec((None,), np.float64)
+    assert spec["o"] == {"x": ps.TensorSpec((), np.float64), "y": ps.TensorSpec((), ps.string)}
+
+
 def test_mistakes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("not json\n")
     with pytest.raises(ps.errors.FormatError, match=r"a.jsonl: expected JSON lines to find types in, got"):

@@ -142,3 +142,60 @@ def test_a_length_of_2_63_is_told_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(struct.pack("<Q", 1 << 63) + bytes(8))
     with pytest.raises(ps.errors.FormatError, match="record 0 at byte 0"):
         list(ps.TFRecordDataset(tmp_path / "a"))
+
+
+def good_table(path: Path, kind: str) -> None:
+    if kind == "parquet":
+        pq.write_table(pa.table({"column": [1, 2]}), path)
+    else:
+        path.write_text("column\n1\n2\n" if kind == "csv" else '{"column": 1}\n{"column": 2}\n')
+
+
+def unreadable(path: Path, why: str) -> None:
+    pq.write_table(pa.table({"column": [1, 2]}), path)
+    whole = path.read_bytes()
+    path.write_bytes({"cut": whole[:-20], "name": whole.replace(b"column", b"c\xff\xfemn"[:6]), "empty": b""}[why])
+
+
+READERS = {"parquet": D.from_parquet, "csv": D.from_csv, "json": D.from_json_lines}
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("parquet", "cut"),
+        ("parquet", "name"),
+        ("parquet", "missing"),
+        ("csv", "missing"),
+        ("csv", "empty"),
+        ("json", "missing"),
+        ("json", "empty"),
+    ],
+)
+def test_the_first_file_that_can_be_read_says_what_elements_are(tmp_path: Path, kind: str, why: str) -> None:
+    bad, good = tmp_path / "bad", tmp_path / "good"
+    good_table(good, kind)
+    if why != "missing":
+        unreadable(bad, why)
+    read = READERS[kind]
+    counted = {} if (kind, why) == ("json", "empty") else {str(bad): 1}  # which is no error: it has no lines
+    for files in ([bad, good], [good, bad]):
+        dataset = read(files, on_error="skip")
+        run = dataset.run()
+        assert [int(row["column"]) for row in run] == [1, 2]
+        assert failed_by_file(run) == counted
+    check_op(dataset)
+    for files, on_error in (([bad, good], "raise"), ([bad, bad], "skip")):
+        with pytest.raises(ps.errors.FormatError, match=str(bad)):
+            read(files, on_error=on_error)
+
+
+def test_the_budget_is_that_of_files_behind_one_that_cannot_be_read(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": np.arange(4)}), tmp_path / "0")
+    (tmp_path / "1").write_bytes(b"")
+    pq.write_table(pa.table({"a": np.arange(400_000)}), tmp_path / "2")
+    files = [str(tmp_path / name) for name in "012"]
+    smallest = [
+        D.from_parquet(some, on_error="skip").explain().to_dict()["minimum_bytes"] for some in (files, files[2])
+    ]
+    assert smallest[0] == smallest[1]

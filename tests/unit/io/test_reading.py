@@ -115,6 +115,16 @@ def fixed(path: Path, rows: Iterable[int]) -> None:
     path.write_bytes(gzip.compress(b"".join(b"%06d" % row for row in rows)))
 
 
+def plain_records(path: Path, rows: Iterable[int]) -> None:
+    with ps.io.TFRecordWriter(path) as writer:
+        for row in rows:
+            writer.write(b"%d" % row)
+
+
+def plain_fixed(path: Path, rows: Iterable[int]) -> None:
+    path.write_bytes(b"".join(b"%06d" % row for row in rows))
+
+
 def csv(path: Path, rows: Iterable[int]) -> None:
     path.write_text("x,y\n" + "".join(f"{row},a\n" for row in rows))
 
@@ -203,6 +213,33 @@ def test_shards_read_their_files_and_no_others(tmp_path: Path) -> None:
     assert len(list(first)) == 20
     assert "2 files" in str(first.explain())
     assert "TextLineDataset" in str(first.explain())
+
+
+IN_TURN: dict[str, tuple[Callable[[Path, Iterable[int]], None], Callable[[Any, int], Any]]] = {
+    "text": (text, lambda files, n: ps.TextLineDataset(files, "GZIP", num_parallel_reads=n)),
+    "tfrecord": (records, lambda files, n: ps.TFRecordDataset(files, "GZIP", num_parallel_reads=n)),
+    "tfrecord, at any place": (plain_records, lambda files, n: ps.TFRecordDataset(files, num_parallel_reads=n)),
+    "fixed length": (plain_fixed, lambda files, n: ps.FixedLengthRecordDataset(files, 6, num_parallel_reads=n)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(IN_TURN))
+def test_files_that_are_read_in_turn_are_shared_too(tmp_path: Path, name: str) -> None:
+    write, make = IN_TURN[name]
+    files = written(tmp_path, write)
+    whole = make(files, 2).map(lambda x: np.int64(int(x)))
+    for num_shards in (1, 2, 7):
+        found = [[int(x) for x in whole.shard(num_shards, i, by="file")] for i in range(num_shards)]
+        assert sorted(x for part in found for x in part) == list(range(sum(SIZES)))
+    mine = whole.shard(3, 1, by="file")
+    check_op(mine, most=24)
+    minimum = mine.batch(4).explain(sample=1000).to_dict()["minimum_bytes"]
+    run = mine.batch(4).run(memory=minimum)
+    assert [int(x) for batch in run for x in batch] == [int(x) for x in mine]
+    assert run.ledger.peak_bytes <= minimum
+    names = ps.Dataset.from_tensor_slices(np.array([file.encode() for file in files], object))
+    with pytest.raises(ps.errors.BadArgument, match="got a dataset of names; shard that dataset"):
+        make(names, 2).shard(2, 0, by="file")
 
 
 def test_what_is_read_at_any_place_is_sharded_by_element(tmp_path: Path) -> None:
