@@ -8,7 +8,7 @@ The contract:
 - `pull(n)` gives a block of 1 to n elements, or None at the end. A short block is not the end. An element that could
   not be made is a `Failed` in its place; `pull` itself raises only where the run cannot go on.
 - `state()` is the position after the elements given so far: small, made of ints, strings, lists and dicts wherever the
-  pipeline allows. `restore(state)`, on a cursor just opened, moves there.
+  pipeline allows, and of what `written` makes such. `restore(state)`, on a cursor just opened, moves there.
 - `skip(n)` moves on by n elements as `pull` would, without making them where it can be avoided; it returns how many
   there were. Failed elements count: skipping is by place.
 - `close()` may come at any time, more than once, and ends all that the cursor started.
@@ -23,7 +23,7 @@ from .block import Block
 from .element import Failed
 from .errors import StateError
 
-__all__ = ["Cursor", "Feed", "FeedCursor", "State", "UnaryCursor", "expect_list", "replay"]
+__all__ = ["Cursor", "Feed", "FeedCursor", "State", "UnaryCursor", "Unwritten", "expect_list", "replay", "written"]
 
 State = Any
 
@@ -227,6 +227,28 @@ def replay(cursor: Cursor, n: int) -> None:
         if block is None:
             raise StateError(f"the saved position is {n} elements into a block that now has {n - left}")
         left -= block.size
+
+
+class Unwritten(ABC):
+    """A part of a position that is written out only when the position is saved.
+
+    Positions are taken at every step, and almost none is ever saved: what is large or costs time waits until then.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def written(self) -> State:
+        """As lists, numbers and strings."""
+
+
+def written(state: State) -> State:
+    """A position as it can be saved."""
+    if isinstance(state, Unwritten):
+        return state.written()
+    if isinstance(state, dict):
+        return {key: written(part) for key, part in state.items()}
+    return [written(part) for part in state] if isinstance(state, (list, tuple)) else state
 
 
 def expect_list(state: State, length: int) -> list[Any]:

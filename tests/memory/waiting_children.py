@@ -51,6 +51,10 @@ WAITING = {
     "crops_in_a_shuffle": lambda: D.range(COUNT).map(crop).filter(lambda x: True).shuffle(COUNT, seed=1),
     "padded_crops": lambda: D.range(COUNT).map(crop).padded_batch(32),
     "windows_of_crops": lambda: D.range(COUNT).map(crop).window(60),
+    "states": lambda: D.range(COUNT).scan(np.ones(16_000_000, np.uint8), lambda state, i: (state + 1, i)),
+    "states_ahead": lambda: (
+        D.range(COUNT).scan(np.ones(16_000_000, np.uint8), lambda state, i: (state + 1, i)).prefetch(COUNT)
+    ),
     "interleaved_failures": lambda: failures(D.range(COUNT).interleave(lambda i: D.range(3).map(fails), 30)),
 }
 

@@ -39,7 +39,12 @@ def _pack_leaf(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
         return ["strings", list(leaf.shape), [_text(item) for item in leaf.reshape(-1).tolist()]]
     if isinstance(leaf, np.ndarray):
-        return ["array", list(leaf.shape), leaf.dtype.str, _text(np.ascontiguousarray(leaf).tobytes())]
+        return [
+            "array",
+            list(leaf.shape),
+            leaf.dtype.str,
+            _text(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8).data),
+        ]
     raise BadType(f"expected arrays, numbers or strings, got {type(leaf).__name__} {leaf!r:.60}")
 
 
@@ -64,5 +69,5 @@ def _unpack_leaf(packed: Any) -> Any:
     raise StateError(f"expected a saved array, number or string, got {packed!r:.80}")
 
 
-def _text(data: bytes) -> str:
+def _text(data: bytes | memoryview) -> str:
     return base64.b64encode(data).decode("ascii")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..block import Block
-from ..cursor import Cursor, State, UnaryCursor, expect_list
+from ..cursor import Cursor, State, UnaryCursor, Unwritten, expect_list, replay
 from ..element import Failed, Structure, detach, dtype_of, is_dataset, nbytes_of, normalize, read_only
 from ..errors import BadType, PenstockError, SpecMismatch
 from ..owned import owned
@@ -37,8 +38,9 @@ class Scan(Op):
         initial_state: The state for the first element: an array, a number, a string, or a nest of them.
         scan_func: The function. It gets the state read-only.
 
-    Memory: one state.
-    State: the state itself, one integer and its input's.
+    Memory: one state; where there is room, an earlier one for saved positions.
+    State: a state, two integers and its input's. A large state is up to 64 elements old, older where there is no room
+        to keep one, and the function is called again for these.
 
     >>> import numpy as np, penstock as ps
     >>> [int(x) for x in ps.Dataset.range(5).scan(np.int64(0), lambda total, x: (total + x, total + x))]
@@ -78,13 +80,39 @@ class Scan(Op):
         return f"scan({describe(spec_of(self._initial))}, {show(self.scan_func)})"
 
 
+# States up to this size are kept for each position that is taken; of larger ones, one in so many elements.
+_SMALL_BYTES = 4096
+_APART = 64
+
+
+class _Anchor(Unwritten):
+    """The state before an element, from which later ones can be made again."""
+
+    __slots__ = ("__weakref__", "below", "place", "value")
+
+    def __init__(self, value: Any, place: int, below: State) -> None:
+        self.value = value
+        self.place = place
+        self.below = below
+
+    def written(self) -> State:
+        return pack(self.value)
+
+
 class _ScanCursor(UnaryCursor):
+    """Positions refer to an anchor: taking one costs nothing, and those that wait in queues have few states in common.
+
+    The first anchor is the initial state, which is the dataset's. Others are on the ledger for as long as a position
+    refers to them, and made only where that leaves room for states that grow.
+    """
+
     __slots__ = (
+        "_anchor",
         "_context",
         "_dtypes",
         "_function",
         "_held_bytes",
-        "_packed",
+        "_kept",
         "_place",
         "_structure",
         "_transit",
@@ -100,7 +128,10 @@ class _ScanCursor(UnaryCursor):
         self._place = 0
         self._transit = context.transit
         self._held_bytes = 0
+        self._value: Any = None
         self._keep(initial)
+        self._anchor = _Anchor(self._structure.map(read_only, initial), 0, self.input.state())
+        self._kept: list[tuple[weakref.ref[_Anchor], int]] = []  # anchors that are on the ledger, with their bytes
 
     def _keep(self, value: Any) -> None:
         nbytes = nbytes_of(value)
@@ -110,10 +141,13 @@ class _ScanCursor(UnaryCursor):
             self._context.share.discharge(self._held_bytes - nbytes)
         self._held_bytes = nbytes
         # Read-only: what was given for an element may be the state itself, and must not change with the next one.
+        # The last one goes first: where the new one is copied there are two of them, as there were in the function.
+        self._value = None
         self._value = value if isinstance(value, np.generic) else self._structure.map(read_only, detach(value))
-        self._packed: list[Any] | None = None
 
     def pull(self, n: int) -> Block | None:
+        if self._kept:
+            self._release_anchors()
         block = self.input.pull(self._transit.begin(n))
         if block is None:
             return None
@@ -152,16 +186,42 @@ class _ScanCursor(UnaryCursor):
             )
 
     def state(self) -> State:
-        if self._packed is None:
-            self._packed = pack(self._value)
-        return [self._place, self._packed, self.input.state()]
+        num_since = self._place - self._anchor.place
+        if num_since >= _APART or (num_since and self._held_bytes <= _SMALL_BYTES):
+            self._drop_anchor()
+        anchor = self._anchor
+        return [anchor.place, self._place - anchor.place, anchor, anchor.below]
+
+    def _drop_anchor(self) -> None:
+        nbytes, share = self._held_bytes, self._context.share
+        self._release_anchors()
+        if nbytes > _SMALL_BYTES and not (share.has_room(2 * nbytes) and share.try_charge(nbytes)):
+            return
+        self._anchor = _Anchor(self._value, self._place, self.input.state())
+        if nbytes > _SMALL_BYTES:
+            self._kept.append((weakref.ref(self._anchor), nbytes))
+
+    def _release_anchors(self) -> None:
+        """Takes those off the ledger to which no position refers any more."""
+        for kept in [kept for kept in self._kept if kept[0]() is None]:
+            self._kept.remove(kept)
+            self._context.share.discharge(kept[1])
 
     def restore(self, state: State) -> None:
-        self._place, packed, below = expect_list(state, 3)
-        self._keep(unpack(self._structure, packed))
+        self._place, num_since, saved, below = expect_list(state, 4)
+        value = saved.value if isinstance(saved, _Anchor) else unpack(self._structure, saved)
+        self._keep(value)
         self.input.restore(below)
+        # It is all that later positions can refer to, whether there is room on the ledger or not.
+        self._anchor = _Anchor(self._value, self._place, below)
+        self._release_anchors()
+        if self._held_bytes > _SMALL_BYTES and self._context.share.try_charge(self._held_bytes):
+            self._kept.append((weakref.ref(self._anchor), self._held_bytes))
+        del value, saved, state
+        replay(self, num_since)
 
     def close(self) -> None:
-        self._context.share.discharge(self._held_bytes)
+        self._context.share.discharge(self._held_bytes + sum(nbytes for _, nbytes in self._kept))
         self._held_bytes = 0
+        self._kept.clear()
         self.input.close()

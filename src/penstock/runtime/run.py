@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..cursor import Cursor, State, expect_list, replay
+from ..cursor import Cursor, State, expect_list, replay, written
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, StateError
 from ..memory.allocator import return_freed_arrays
@@ -189,7 +189,7 @@ class Run:
             "optimized": self._settings.optimize is not None,
             "epoch": self.epoch,
             "seeds": drawn_seeds(self._written),
-            "position": self._position(),
+            "position": written(self._position()),
             "parts": parts_of(self._written),
             "delivered": self._num_delivered,
         }

@@ -1,6 +1,7 @@
 """scan: the state goes from element to element, and into a saved position."""
 
 import json
+import weakref
 from typing import Any
 
 import numpy as np
@@ -109,3 +110,48 @@ def test_the_state_is_on_the_ledger() -> None:
         next(run)
         assert run.ledger.charged_bytes >= 8000
     assert run.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize("memory", ["1MB", "30kB"], ids=["room for more", "room for one"])
+@pytest.mark.parametrize("above", [lambda ds: ds, lambda ds: ds.prefetch(10), lambda ds: ds.map(int, 2)])
+def test_positions_between_large_states_that_are_kept(above: Any, memory: str) -> None:
+    ds = above(ps.Dataset.range(200).scan(np.zeros(2000, np.int64), lambda s, x: (s + x, s[0] + x)))
+    expected = [int(x) for x in ds]
+    with ds.run(memory=memory) as run:
+        for n in range(1, 200):
+            next(run)
+            if n in (1, 63, 64, 65, 130, 199):
+                state = json.loads(json.dumps(run.state_dict()))
+                with ds.run(memory=memory) as resumed:
+                    resumed.load_state_dict(state)
+                    assert int(next(resumed, -1)) == ([*expected, -1])[n]
+                    again = resumed.state_dict()
+                    resumed.load_state_dict(again)
+                    assert [int(x) for x in resumed] == expected[n + 1 :]
+        assert run.ledger.peak_bytes <= run.ledger.budget_bytes
+    assert run.ledger.charged_bytes == 0
+
+
+def test_only_states_that_are_counted_stay_alive() -> None:
+    made: list[weakref.ref[np.ndarray]] = []
+
+    def step(state: np.ndarray, x: Any) -> Any:
+        state = state + 1
+        made.append(weakref.ref(state))
+        return state, x
+
+    ds = ps.Dataset.range(500).scan(np.zeros(1000), step).prefetch(20)
+    for memory in ("20kB", "100kB"):
+        made.clear()
+        with ds.run(memory=memory) as run:
+            for _ in range(300):
+                next(run)
+            num_alive = sum(state() is not None for state in made)
+            assert (num_alive - 1) * 8000 <= run.ledger.peak_bytes  # one may be in the function
+
+
+def test_anchors_leave_the_ledger_with_the_positions_that_refer_to_them() -> None:
+    with ps.Dataset.range(1000).scan(np.zeros(1000), lambda s, x: (s + 1, x)).run(memory="1MB") as run:
+        for _ in range(900):
+            next(run)
+        assert run.ledger.peak_bytes <= 4 * 8000
