@@ -23,9 +23,22 @@ from .block import Block
 from .element import Failed
 from .errors import StateError
 
-__all__ = ["Cursor", "Feed", "FeedCursor", "State", "UnaryCursor", "Unwritten", "expect_list", "replay", "written"]
+__all__ = [
+    "END_OF_INPUT",
+    "Cursor",
+    "Feed",
+    "FeedCursor",
+    "State",
+    "UnaryCursor",
+    "Unwritten",
+    "expect_list",
+    "replay",
+    "written",
+]
 
 State = Any
+
+END_OF_INPUT: State = "end"  # the position of who has seen the end, however many elements there were
 
 
 class Cursor(ABC):
@@ -86,14 +99,18 @@ class Feed:
     What operators read with that look at elements, or that must stop at a failure: a block may hold failures anywhere,
     what `take` gives holds one only as its last element. Blocks are pulled as large as the caller demands, never
     larger.
+
+    A feed that has seen the end says so in its position, and not how many elements there were: processes that share a
+    dataset may have one more or less, and load each other's positions.
     """
 
-    __slots__ = ("_before", "_block", "_offset", "_rows", "cursor")
+    __slots__ = ("_before", "_block", "_has_ended", "_offset", "_rows", "cursor")
 
     END = object()
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
+        self._has_ended = False
         self._forget()
 
     def _forget(self) -> None:
@@ -139,7 +156,7 @@ class Feed:
         """
         if self._block is None:
             most = max(n, demand)
-            block = self.cursor.pull(1) if most == 1 else self._pull_for_take(n, most)
+            block = self._pull_cursor(1) if most == 1 else self._pull_for_take(n, most)
             if block is not None:
                 return block
             if self._block is None:
@@ -162,7 +179,7 @@ class Feed:
     def _pull_for_take(self, n: int, demand: int) -> Block | None:
         """A whole block at once where nothing in it failed, the usual case; else keeps it to be given in parts."""
         before = self.cursor.state()
-        block = self.cursor.pull(demand)
+        block = self._pull_cursor(demand)
         if block is None or not (block.has_failures or block.size > n):
             return block
         self._block, self._before = block, before
@@ -170,14 +187,19 @@ class Feed:
 
     def _pull(self, demand: int) -> bool:
         before = self.cursor.state()
-        self._block = self.cursor.pull(max(1, demand))
+        self._block = self._pull_cursor(max(1, demand))
         self._before = before
         return self._block is not None
+
+    def _pull_cursor(self, n: int) -> Block | None:
+        block = None if self._has_ended else self.cursor.pull(n)
+        self._has_ended = block is None
+        return block
 
     def skip(self, n: int) -> int:
         """Moves on by n elements; returns how many there were."""
         if self._block is None:
-            return self.cursor.skip(n)
+            return 0 if self._has_ended else self.cursor.skip(n)
         ready = min(n, self._block.size - self._offset)
         self._offset += ready
         if self._offset == self._block.size:
@@ -185,11 +207,16 @@ class Feed:
         return ready + (self.cursor.skip(n - ready) if ready < n else 0)
 
     def state(self) -> State:
-        return [self.cursor.state(), 0] if self._block is None else [self._before, self._offset]
+        if self._block is not None:
+            return [self._before, self._offset]
+        return [END_OF_INPUT if self._has_ended else self.cursor.state(), 0]
 
     def restore(self, state: State) -> None:
         before, offset = expect_list(state, 2)
         self._forget()
+        self._has_ended = before == END_OF_INPUT
+        if self._has_ended:
+            return
         self.cursor.restore(before)
         replay(self.cursor, offset)
 

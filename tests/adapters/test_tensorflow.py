@@ -134,6 +134,15 @@ def test_ragged_and_sparse() -> None:
         assert tf.sparse.to_dense(batch).numpy().tolist() == [[0, 5, 0], [0, 0, 6]]
 
 
+def test_ragged_batches_of_what_a_function_gives_are_ragged_where_tensorflow_reads_them() -> None:
+    rows = D.range(1, 5).map(lambda n: np.full(n, n))
+    ragged = rows.ragged_batch(2).to_tf()
+    assert ragged.element_spec == tf.RaggedTensorSpec((None, None), tf.int64, 1)
+    assert [batch.to_list() for batch in ragged.map(lambda x: x)] == [[[1], [2, 2]], [[3] * 3, [4] * 4]]
+    (short,) = rows.ragged_batch(4, row_splits_dtype=np.int32).to_tf().map(lambda x: x)
+    assert short.to_list() == [[n] * n for n in range(1, 5)]
+
+
 def test_what_tensorflow_has_no_tensors_for() -> None:
     windows = D.range(4).window(2).to_tf()
     with pytest.raises(BadType, match=r"to_tf: .*Dataset"):

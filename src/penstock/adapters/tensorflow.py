@@ -157,7 +157,14 @@ def _dataset_class() -> Any:
 def _generated(feed: Feed) -> Any:
     import tensorflow as tf
 
-    convert = each_leaf(_leaf_converter(lambda value: value))
+    tensor = _leaf_converter(lambda value: value)
+
+    def of_stated_type(leaf: Any) -> Any:
+        # Our specs do not say of which type row splits are.
+        made = tensor(leaf)
+        return made.with_row_splits_dtype(tf.int64) if isinstance(leaf, Ragged) else made
+
+    convert = each_leaf(of_stated_type)
 
     def values() -> Iterator[Any]:
         with feed.open_run() as run:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadArgument, BadType
+from .pixels import as_dtype
 
 __all__ = ["convert_image_dtype", "grayscale_to_rgb", "in_float", "rgb_to_grayscale"]
 
@@ -26,7 +27,7 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False) -> np.nd
     [0.0, 1.0]
     """
     array = np.asarray(image)
-    dtype = np.dtype(dtype)
+    dtype = as_dtype(dtype)
     if dtype.kind not in "uif" or array.dtype.kind not in "uif":
         raise BadType(f"expected integer or floating dtypes, got {array.dtype} to {dtype}")
     if array.dtype == dtype:

@@ -14,6 +14,7 @@ from .convert import convert_image_dtype
 from .crop import crop_to_bounding_box
 from .gif import read_gif
 from .jpeg import read_jpeg
+from .pixels import as_dtype
 from .png import read_png
 
 __all__ = ["decode_and_crop_jpeg", "decode_bmp", "decode_gif", "decode_image", "decode_jpeg", "decode_png"]
@@ -103,7 +104,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = np.uint8, *, max_p
     [7, 7, 7]
     """
     contents = as_contents(contents)
-    dtype = np.dtype(dtype)
+    dtype = as_dtype(dtype)
     if dtype not in (np.uint8, np.uint16):
         raise BadArgument(f"dtype: expected uint8 or uint16, got {dtype}")
     found = format_of(contents)
@@ -167,7 +168,7 @@ def decode_image(
     """
     contents = as_contents(contents)
     channels = channels or 0
-    dtype = np.dtype(dtype)
+    dtype = as_dtype(dtype)
     if dtype not in (np.uint8, np.uint16, np.float32):
         raise BadArgument(f"dtype: expected uint8, uint16 or float32, got {dtype}")
     found = format_of(contents)

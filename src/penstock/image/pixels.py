@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import BadArgument, BadType
 
-__all__ = ["as_generator", "as_images"]
+__all__ = ["as_dtype", "as_generator", "as_images"]
 
 
 def as_images(images: Any, or_masks: bool = False) -> np.ndarray:
@@ -23,6 +23,14 @@ def as_images(images: Any, or_masks: bool = False) -> np.ndarray:
             f"expected (height, width, channels), or (number, height, width, channels), got shape {array.shape}"
         )
     return array
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype, of whatever names one, TensorFlow's included."""
+    try:
+        return np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
+    except TypeError as error:
+        raise BadType(f"dtype: expected one of NumPy's or TensorFlow's, got {dtype!r:.60}: {error}") from None
 
 
 def as_generator(rng: Any) -> np.random.Generator:

@@ -1,6 +1,7 @@
 """Sources and sinks, one file per kind of data; and for users, `ps.io`: Examples and TFRecord files.
 
-The names of `ps.io` are loaded when the first of them is asked for: `import penstock` does not wait for them.
+Functions that decode images are those of `ps.image`; they are here because TensorFlow has them in `tf.io`. The names
+of `ps.io` are loaded when the first of them is asked for: `import penstock` does not wait for them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .read_file import read_file
 
 if TYPE_CHECKING:
+    from ..image.decode import decode_and_crop_jpeg, decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png
     from .example import ExampleParser, parse_example, parse_single_example
     from .example_encoder import encode_example, encode_examples, encode_sequence_example
     from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
@@ -27,6 +29,12 @@ __all__ = [
     "TFRecordOptions",
     "TFRecordWriter",
     "VarLenFeature",
+    "decode_and_crop_jpeg",
+    "decode_bmp",
+    "decode_gif",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
     "encode_example",
     "encode_examples",
     "encode_sequence_example",
@@ -46,6 +54,12 @@ _HOMES = {
     "TFRecordOptions": "tfrecord_writer",
     "TFRecordWriter": "tfrecord_writer",
     "VarLenFeature": "features",
+    "decode_and_crop_jpeg": ".image.decode",
+    "decode_bmp": ".image.decode",
+    "decode_gif": ".image.decode",
+    "decode_image": ".image.decode",
+    "decode_jpeg": ".image.decode",
+    "decode_png": ".image.decode",
     "encode_example": "example_encoder",
     "encode_examples": "example_encoder",
     "encode_sequence_example": "example_encoder",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..block import Allocate, Block, concat_blocks
-from ..cursor import Cursor, UnaryCursor
+from ..cursor import END_OF_INPUT, Cursor, State, UnaryCursor
 from ..element import LEAF, Failed, leaf_bytes
 from ..errors import SpecMismatch
 from ..memory.arena import slot_bytes
@@ -208,7 +208,7 @@ class _WholeBlockCursor(UnaryCursor):
     The source's elements are counted here: for small batches a second stage of counting would cost as much as a copy.
     """
 
-    __slots__ = ("_counts", "_drop_remainder", "_may_have_strings", "_size")
+    __slots__ = ("_counts", "_drop_remainder", "_has_ended", "_may_have_strings", "_size")
 
     def __init__(self, context: Context, size: int, drop_remainder: bool) -> None:
         input, self._counts = context.input_uncounted()
@@ -216,12 +216,14 @@ class _WholeBlockCursor(UnaryCursor):
         super().__init__(input)
         self._size = size
         self._drop_remainder = drop_remainder
+        self._has_ended = False
 
     def pull(self, n: int) -> Block | None:
         batches: list[Any] = []
         counts = self._counts
-        while len(batches) < n:
+        while len(batches) < n and not self._has_ended:
             block = self.input.pull(self._size)
+            self._has_ended = block is None or block.size < self._size
             if block is None or (self._drop_remainder and block.size < self._size):
                 break
             assert block.columns is not None
@@ -242,7 +244,18 @@ class _WholeBlockCursor(UnaryCursor):
             self._counts.largest_bytes = max(self._counts.largest_bytes, sum(each))
 
     def skip(self, n: int) -> int:
-        return batched_cardinality(self.input.skip(n * self._size), self._size, self._drop_remainder)
+        skipped = 0 if self._has_ended else self.input.skip(n * self._size)
+        self._has_ended = self._has_ended or skipped < n * self._size
+        return batched_cardinality(skipped, self._size, self._drop_remainder)
+
+    def state(self) -> State:
+        # As a `Feed` does: other processes may have one element more.
+        return END_OF_INPUT if self._has_ended else super().state()
+
+    def restore(self, state: State) -> None:
+        self._has_ended = state == END_OF_INPUT
+        if not self._has_ended:
+            super().restore(state)
 
 
 def _unequal(rows: list[Any]) -> SpecMismatch:

@@ -64,7 +64,10 @@ class Distribute(Op):
         if self.index >= self.num_shards:
             raise BadArgument(f"index: expected less than num_shards = {self.num_shards}, got {self.index}")
         if self.remainder not in _REMAINDERS:
-            raise BadArgument(f"remainder: expected one of {', '.join(_REMAINDERS)}, got {self.remainder!r:.60}")
+            advice = "; put repeat() before distribute" if self.remainder == "repeat" else ""
+            raise BadArgument(
+                f"remainder: expected one of {', '.join(_REMAINDERS)}, got {self.remainder!r:.60}{advice}"
+            )
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs
@@ -118,7 +121,7 @@ class _PartCursor(UnaryCursor):
     are read in rows, one for each process, and a row that is not full is the remainder.
     """
 
-    __slots__ = ("_before_last", "_context", "_ended", "_given", "_held_bytes", "_known", "_last", "_op")
+    __slots__ = ("_before_last", "_context", "_ended", "_given", "_held_bytes", "_known", "_last", "_op", "_passed")
 
     def __init__(self, context: Context, op: Distribute, known: tuple[int, int] | None) -> None:
         super().__init__(context.input())
@@ -126,6 +129,9 @@ class _PartCursor(UnaryCursor):
         self._op = op
         self._known = known
         self._given = 0
+        # Elements of the input, where there are known to be so many: after as many of their own, processes are at
+        # different places of it.
+        self._passed = 0
         self._ended = False
         # The last element and the position before it, where one may have to be given twice.
         self._last: Any = None
@@ -154,12 +160,14 @@ class _PartCursor(UnaryCursor):
         if self._known is None:
             return self._next_of_row()
         length, size = self._known
-        if self._given == size:
+        if self._given >= size:
+            self._ended = True
             return None
-        between = self._op.num_shards - 1
-        if self._given * (between + 1) + self._op.index >= length:
+        place = self._given * self._op.num_shards + self._op.index
+        if place >= length:
             return self._again() or self._last_of_all()
-        return self._own(between if self._given else self._op.index)
+        owed, self._passed = place - self._passed, place + 1
+        return self._own(owed)
 
     def _next_of_row(self) -> Block | None:
         before, after = self._op.index, self._op.num_shards - 1 - self._op.index
@@ -216,10 +224,10 @@ class _PartCursor(UnaryCursor):
             self._held_bytes = nbytes
 
     def state(self) -> State:
-        return [self._given, int(self._ended), self.input.state(), self._before_last]
+        return [self._given, int(self._ended), self.input.state(), self._before_last, self._passed]
 
     def restore(self, state: State) -> None:
-        self._given, ended, below, before_last = expect_list(state, 4)
+        self._given, ended, below, before_last, self._passed = expect_list(state, 5)
         self._ended = bool(ended)
         self._last = None
         if before_last is not None:

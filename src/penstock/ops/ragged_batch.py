@@ -66,6 +66,11 @@ class RaggedBatch(Op):
         element = map_specs(lambda leaf: _batched(leaf, size), spec.element)
         return Spec(element, batched_cardinality(spec.cardinality, self.batch_size, self.drop_remainder))
 
+    def spec_of_seen(self, inputs: Sequence[Spec]) -> Spec:
+        # Shapes that nobody stated are ragged, whatever that of the first element is.
+        (spec,) = inputs
+        return self.spec([Spec(map_specs(_of_any_shape, spec.element), spec.cardinality)])
+
     def output_size(self, inputs: list[ElementSize]) -> ElementSize:
         values = sum(inputs[0].gathered(self.batch_size).leaves)
         return ElementSize((values + 8 * (self.batch_size + 1),), exact=False)
@@ -110,6 +115,10 @@ def _rank(leaf: Any) -> int:
     if not isinstance(leaf, TensorSpec) or isinstance(leaf, (RaggedSpec, SparseSpec)) or leaf.shape is None:
         return 0
     return ragged_rank((None, *leaf.shape))
+
+
+def _of_any_shape(leaf: Any) -> Any:
+    return leaf if type(leaf) is not TensorSpec or leaf.shape is None else leaf.with_shape((None,) * len(leaf.shape))
 
 
 def _batched(leaf: Any, size: int | None) -> Any:

@@ -26,7 +26,8 @@ def seen_spec(node: Node, first_element: Callable[[Node], Any]) -> Spec:
     try:
         # Behind a function there is nothing to learn from its inputs, and asking would call functions there too.
         inputs = [child.spec if node.op.spec_is_hidden else seen_spec(child, first_element) for child in node.inputs]
-        spec = node.op.spec(inputs)
+        are_stated = all(child.spec.seen for child in node.inputs)
+        spec = node.op.spec(inputs) if are_stated else node.op.spec_of_seen(inputs)
     except PenstockError as error:
         raise located(error, node.op.name, node.origin) from None
     if not spec.seen:

@@ -105,3 +105,15 @@ def test_results_own_their_memory() -> None:
     for result in results:
         assert result.base is None
         assert result.flags.c_contiguous
+
+
+class OfTensorFlow:
+    as_numpy_dtype = np.float32
+
+
+def test_dtypes_of_tensorflow_and_what_is_none() -> None:
+    grey = np.full((1, 1, 1), 255, np.uint8)
+    assert ps.image.convert_image_dtype(grey, OfTensorFlow()).dtype == np.float32
+    assert ps.image.decode_image(ps.image.encode_png(grey), dtype=OfTensorFlow()).dtype == np.float32
+    with pytest.raises(ps.errors.BadType, match="dtype: expected one of NumPy's or TensorFlow's, got 'pixels'"):
+        ps.image.convert_image_dtype(grey, "pixels")

@@ -11,6 +11,11 @@ def test_every_name_is_there() -> None:
     assert dir(ps.io) == sorted(ps.io.__all__)
 
 
+def test_images_are_decoded_under_the_names_of_tf_io_too() -> None:
+    assert ps.io.decode_jpeg is ps.image.decode_jpeg
+    assert ps.io.decode_image is ps.image.decode_image
+
+
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match=r"module 'penstock\.io' has no attribute 'parse'"):
         _ = ps.io.parse
