@@ -119,7 +119,7 @@ def until_enough(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Lets the first write fail, then the second, until there are no more."""
     for n in range(1, 100):
         disk = FullAtWrite(n)
-        monkeypatch.setattr("penstock.memory.ipc._open_new", disk)
+        monkeypatch.setattr("penstock.memory.ipc.open_new", disk)
         yield n
         if disk.left > 0:
             assert n > 6

@@ -75,7 +75,7 @@ OPERATORS: dict[str, tuple[float, Callable[[Any], Any]]] = {
     "shuffle of all": (1.9, lambda d: d.shuffle(seed=1)),
     # While elements are read from disk the input has none on its way. What is known of each of them on disk is half of
     # the number where they are small: with less the cache goes on, and forgets.
-    "cache": (4.2, lambda d: d.cache().repeat(2)),
+    "cache": (4.5, lambda d: d.cache().repeat(2)),
     # Another epoch may have the largest elements in one batch.
     "cache, shuffle, ragged_batch": (3.0, lambda d: d.cache().shuffle(10_000, seed=1).ragged_batch(8)),
 }

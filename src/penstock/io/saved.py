@@ -15,6 +15,7 @@ from ..cursor import Cursor
 from ..element import Failed, detach, nbytes_of
 from ..errors import FormatError, SpecMismatch
 from ..indexed import IndexCursor
+from ..memory.arena import slot_bytes
 from ..memory.compression import codec_of, decompressing
 from ..memory.ipc import IpcReader, Stored
 from ..memory.saved_set import SavedSet, check_path
@@ -119,6 +120,7 @@ class _BatchReader:
     def __init__(self, readers: list[IpcReader], context: Context) -> None:
         self._batches: list[tuple[IpcReader, Stored]] = [(r, stored) for r in readers for stored in r.batches]
         self._starts = np.cumsum([0, *[stored.num_rows for _, stored in self._batches]])
+        self._largest_bytes = slot_bytes(max((stored.nbytes for _, stored in self._batches), default=0))
         self._context = context
         self._recent: dict[int, tuple[list[Any], int]] = {}
         self._recent_bytes = 0
@@ -152,6 +154,9 @@ class _BatchReader:
             number = int(np.searchsorted(self._starts, start, "right")) - 1
             first = int(self._starts[number])
             part = self._batch(number)[start - first : stop - first]
+            if self._batches[number][1].num_rows > 1 and not self._context.share.has_room(self._largest_bytes):
+                # Who holds a view of a batch keeps all of it, and there is no room for another one.
+                part = [detach(row) for row in part]
             rows += part
             start += len(part)
         return rows

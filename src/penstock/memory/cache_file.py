@@ -20,9 +20,10 @@ from typing import Any
 
 from ..errors import BadArgument, BadType, CacheMismatch, FormatError, SpillError
 from ..plan.identity import same_operator, what_changed
+from .batch_index import BatchIndex
 from .ipc import IpcReader, IpcWriter
-from .kept import Place
 from .ledger import format_bytes
+from .place import Place
 
 __all__ = ["CacheFile", "PassId", "complete_file", "sync", "sync_directory", "told_if_full"]
 
@@ -75,19 +76,20 @@ class PassId:
 _WHAT_TO_DO = "delete the file, or use another name"
 
 
-def complete_file(path: str, operators: Sequence[str]) -> tuple[IpcReader, PassId] | None:
+def complete_file(path: str, operators: Sequence[str]) -> tuple[BatchIndex, PassId] | None:
     """The file, if there is one and this pipeline wrote it; None if there is none yet."""
     if os.path.isdir(path):
         raise BadArgument(f"filename: expected the name of a file, and {path} is a directory")
     try:
-        reader = IpcReader(path)
+        reader = IpcReader(path, lists_batches=False)
+        index = BatchIndex.of_file(reader)
     except FileNotFoundError:
         return None
     except FormatError as error:
         raise FormatError(f"{error}; {_WHAT_TO_DO}") from error
     written = PassId.of_file(reader)
     written.check(operators, path)
-    return reader, written
+    return index, written
 
 
 class CacheFile:
@@ -98,8 +100,9 @@ class CacheFile:
         #: Whether the disk had no room: no more can be added.
         self.failed = False
         self.part_path = path + ".part"
-        self._writer = IpcWriter(self.part_path, metadata=about.to_metadata(), checksums=True)
+        self._writer = IpcWriter(self.part_path, metadata=about.to_metadata(), checksums=True, lists_batches=False)
         self._reader = self._writer.reader()
+        self.index: BatchIndex | None = BatchIndex(self._reader)
         self._closer = weakref.finalize(self, _discard, self._writer, path + ".lock", lock, os.getpid())
 
     @classmethod

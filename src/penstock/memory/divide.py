@@ -159,5 +159,6 @@ def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measur
     # Elements as they came; of those that no spec tells anything of, what was seen tells more.
     is_better_seen = seen.element_bytes and not node.spec.seen
     if not is_better_seen and all(child.spec.element == node.spec.element for child in node.inputs):
-        return functools.reduce(ElementSize.joined, sizes)
+        joined = functools.reduce(ElementSize.joined, sizes)
+        return joined.as_copy() if node.op.gives_copies else joined
     return None

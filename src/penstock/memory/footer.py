@@ -6,15 +6,37 @@ Bytes may be damaged: what is read may be anything, but never lies outside of th
 from __future__ import annotations
 
 import struct
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import FormatError
 
-__all__ = ["blocks", "buffer_offsets", "compressed_buffers", "num_rows"]
+__all__ = [
+    "BLOCK",
+    "before_blocks",
+    "blocks",
+    "blocks_place",
+    "body_bytes",
+    "buffer_offsets",
+    "compressed_buffers",
+    "footer_of_none",
+    "num_rows",
+]
+
+#: Offset, bytes of the head, nothing, bytes of the body: a batch in a footer.
+BLOCK = struct.Struct("<qiiq")
 
 
-def _field(data: bytes, table: int, index: int) -> int:
+class Bytes(Protocol):
+    """Bytes, or those of a file that are read when they are looked at."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> bytes: ...
+
+
+def _field(data: Bytes, table: int, index: int) -> int:
     """Where a field of a table lies."""
     place = _optional_field(data, table, index)
     if place is None:
@@ -22,7 +44,7 @@ def _field(data: bytes, table: int, index: int) -> int:
     return place
 
 
-def _optional_field(data: bytes, table: int, index: int) -> int | None:
+def _optional_field(data: Bytes, table: int, index: int) -> int | None:
     """The same; None for one that is left out."""
     vtable = table - _unpacked("<i", data, table)
     entry = 4 + 2 * index
@@ -31,20 +53,43 @@ def _optional_field(data: bytes, table: int, index: int) -> int | None:
     return table + place
 
 
-def _unpacked(form: str, data: bytes, place: int) -> int:
-    if place < 0:
-        raise FormatError("an offset points to before the file")
-    (value,) = struct.unpack_from(form, data, place)
+def _unpacked(form: str, data: Bytes, place: int) -> int:
+    if not 0 <= place <= len(data) - struct.calcsize(form):
+        raise FormatError("an offset points to where nothing is")
+    (value,) = struct.unpack(form, data[place : place + struct.calcsize(form)])
     return int(value)
 
 
 def blocks(footer: bytes) -> list[tuple[int, int, int]]:
     """Offset, bytes of the head and bytes of the body of each batch."""
+    count, place = blocks_place(footer)
+    blocks = np.frombuffer(footer, "<i8,<i4,<i4,<i8", count, place)
+    return [(offset, head, body) for offset, head, _, body in blocks.tolist()]
+
+
+def blocks_place(footer: Bytes) -> tuple[int, int]:
+    """How many batches a footer names, and where it begins to."""
     field = _field(footer, _unpacked("<I", footer, 0), 3)
     vector = field + _unpacked("<I", footer, field)
     count = _unpacked("<I", footer, vector)
-    blocks = np.frombuffer(footer, "<i8,<i4,<i4,<i8", count, vector + 4)
-    return [(offset, head, body) for offset, head, _, body in blocks.tolist()]
+    if count * BLOCK.size > len(footer) - vector - 4:
+        raise FormatError(f"it names {count:,} batches, and is too short for that")
+    return count, vector + 4
+
+
+def before_blocks(footer: bytes, count: int) -> bytes:
+    """What comes before the blocks in the footer of a file of so many batches, given that of a file of none."""
+    field = _field(footer, _unpacked("<I", footer, 0), 3)
+    # Behind all the rest, so that nothing else moves; blocks begin at a multiple of 8.
+    vector = len(footer) + -(len(footer) + 4) % 8
+    made = bytearray(footer.ljust(vector, b"\0"))
+    struct.pack_into("<I", made, field, vector - field)
+    return bytes(made) + struct.pack("<I", count)
+
+
+def body_bytes(head: bytes) -> int:
+    """How long the buffers are that follow the head of a batch."""
+    return _unpacked("<q", head, _field(head, _message(head), 3))
 
 
 def num_rows(head: bytes) -> int:
@@ -74,6 +119,20 @@ def compressed_buffers(head: bytes) -> tuple[int, list[tuple[int, int]]] | None:
 
 
 def _batch(head: bytes) -> int:
-    message = 8 + _unpacked("<I", head, 8)
-    header = _field(head, message, 2)
+    header = _field(head, _message(head), 2)
     return header + _unpacked("<I", head, header)
+
+
+def _message(head: bytes) -> int:
+    return 8 + _unpacked("<I", head, 8)
+
+
+def footer_of_none(schema: Any) -> bytes:
+    """The footer of a file without batches."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    pa.ipc.new_file(sink, schema).close()
+    data: bytes = sink.getvalue().to_pybytes()
+    (footer_bytes,) = struct.unpack_from("<i", data, len(data) - 10)
+    return data[-10 - footer_bytes : -10]

@@ -16,16 +16,18 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import BadArgument, BadType, FormatError, PenstockError
 from .compression import copies_in, decompressing_bytes
-from .footer import blocks, num_rows
+from .footer import BLOCK, before_blocks, blocks, footer_of_none, num_rows
 from .layout import Layout
 from .leaves import Views
+from .sink import CHECKSUM_TEXT, UNKNOWN_CHECKSUM, File, Sink, open_new
+from .walk import Found, Stored, batch_at, batches_in_footer
 
 if TYPE_CHECKING:
     from .spill import SpillSpace
@@ -34,24 +36,13 @@ __all__ = ["ALONE_BYTES", "IpcReader", "IpcWriter", "Kind", "Stored", "rows_per_
 
 _OURS = "penstock"
 _MAGIC = b"ARROW1"
+_BEGINNING = _MAGIC + b"\0\0"
 #: An array this large is written from where it lies, in a batch of its own; smaller ones are stacked.
 ALONE_BYTES = 64 << 10
 _STACKED_BYTES = 1 << 20
 _STACKED_ROWS = 1024
-# Parts of a batch that are smaller than this are written together.
-_JOINED_BYTES = 4096
 # The checksum of a batch's body, in the metadata of its head.
 _CHECKSUM = "penstock.crc32"
-_CHECKSUM_TEXT = b"crc32:%08x"
-_UNKNOWN = b"crc32:????????"
-
-
-class Stored(NamedTuple):
-    """Where a batch lies in its file."""
-
-    offset: int
-    nbytes: int
-    num_rows: int
 
 
 class Kind(NamedTuple):
@@ -78,18 +69,6 @@ def rows_per_batch(element_bytes: int) -> int:
     return min(_STACKED_ROWS, _STACKED_BYTES // max(1, element_bytes))
 
 
-class File(Protocol):
-    """An unbuffered binary file, as far as a writer needs it."""
-
-    def write(self, data: Any, /) -> int | None: ...
-
-    def close(self) -> None: ...
-
-
-def _open_new(path: str) -> File:
-    return open(path, "wb", buffering=0)
-
-
 class IpcWriter:
     """Writes elements of one structure into a new file.
 
@@ -101,6 +80,8 @@ class IpcWriter:
         kind: Which elements it holds, where that is known before the first is written.
         checksums: Whether each batch carries one, so that damage is found when it is read: for files that are to last.
         codec: Arrow's codec to compress with, "lz4" or "zstd".
+        lists_batches: Whether `batches` names them all, which takes memory for each; else they are found one from the
+            other (`IpcReader.batch_at`).
 
     After an error the file is good for nothing but `discard`.
     """
@@ -114,18 +95,21 @@ class IpcWriter:
         kind: Kind | None = None,
         checksums: bool = False,
         codec: str | None = None,
+        lists_batches: bool = True,
     ) -> None:
         self.path = os.fspath(path)
         self._checksums = checksums
+        self._lists_batches = lists_batches
         self._codec = codec
         #: Of the largest batch, what it has in the file, and what it takes once decompressed.
         self.largest_stored_bytes = self.largest_raw_bytes = 0
         self.batches: list[Stored] = []
+        self.num_batches = 0
         self.num_rows = 0
         self.kind = kind
         self._metadata = {key: value for key, value in metadata.items() if key != _OURS}
         with space.disk_full(0) if space is not None else contextlib.nullcontext():
-            self._sink = _Sink((open_file or _open_new)(self.path), space)
+            self._sink = Sink((open_file or open_new)(self.path), space)
         self._writer: Any = None
 
     @property
@@ -172,12 +156,14 @@ class IpcWriter:
         if self._writer is None:
             self._start(kind)
         offset = self.bytes_written or kind.head_bytes
-        self._writer.write_batch(batch, custom_metadata={_CHECKSUM: _UNKNOWN} if self._checksums else None)
+        self._writer.write_batch(batch, custom_metadata={_CHECKSUM: UNKNOWN_CHECKSUM} if self._checksums else None)
         if self._checksums:
             self._sink.fill_in_checksum()
         self._sink.put()
         stored = Stored(offset, self.bytes_written - offset, num_rows)
-        self.batches.append(stored)
+        self.num_batches += 1
+        if self._lists_batches:
+            self.batches.append(stored)
         self.largest_stored_bytes = max(self.largest_stored_bytes, stored.nbytes)
         if self._codec is not None:
             self.largest_raw_bytes = max(self.largest_raw_bytes, batch.nbytes)
@@ -190,7 +176,11 @@ class IpcWriter:
         # None means none, whatever the default may come to be, so that elements can be views. In one thread: what the
         # codec holds for itself is on the ledger once.
         options = pa.ipc.IpcWriteOptions(compression=self._codec, use_threads=self._codec is None)
-        self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), kind.schema, options=options)
+        new = pa.ipc.new_file
+        if not self._lists_batches:  # a file is a stream between a beginning and an end, which names all batches
+            self._sink.write(_BEGINNING)
+            new = pa.ipc.new_stream
+        self._writer = new(pa.PythonFile(self._sink, mode="w"), kind.schema, options=options)
 
     def reader(self) -> IpcReader:
         """Reads what was written so far, and what will be."""
@@ -201,12 +191,34 @@ class IpcWriter:
         if self._sink.closed:
             return
         try:
+            kind = self.kind = self.kind or Kind.of(None, self._metadata)
             if self._writer is None:
-                self._start(self.kind or Kind.of(None, self._metadata))
+                self._start(kind)
             self._writer.close()
             self._sink.put()
+            if not self._lists_batches:
+                self._write_footer(kind)
         finally:
             self._sink.close()
+
+    def _write_footer(self, kind: Kind) -> None:
+        """Names all batches, which are looked up in the file for that."""
+        reader = self.reader()
+        try:
+            footer = before_blocks(footer_of_none(kind.schema), self.num_batches)
+            nbytes, offset, end = len(footer), kind.head_bytes, self.bytes_written
+            self._sink.write(footer)
+            for _ in range(self.num_batches):
+                found = reader.batch_at(offset, end)
+                assert found is not None
+                _, head_bytes, body_bytes = found.in_footer
+                self._sink.write(BLOCK.pack(offset, head_bytes, 0, body_bytes))
+                offset, nbytes = offset + head_bytes + body_bytes, nbytes + BLOCK.size
+                self._sink.put_if_long()
+            self._sink.write(struct.pack("<i", nbytes) + _MAGIC)
+            self._sink.put()
+        finally:
+            reader.close()
 
     def discard(self) -> None:
         """Removes the file, complete or not, and gives its bytes back to the space."""
@@ -218,79 +230,6 @@ class IpcWriter:
         self._sink.give_back()
 
 
-class _Sink:
-    """What pyarrow writes to: collects the parts of a batch and writes them at once, the large ones uncopied."""
-
-    def __init__(self, file: File, space: SpillSpace | None) -> None:
-        self._file = file
-        self._space = space
-        self._parts: list[Any] = []
-        self._pending = 0
-        self._reserved = 0
-        self.bytes_written = 0
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        nbytes = memoryview(data).nbytes
-        self._parts.append(data)
-        self._pending += nbytes
-        return nbytes
-
-    def tell(self) -> int:
-        return self.bytes_written + self._pending
-
-    def flush(self) -> None:
-        pass
-
-    def fill_in_checksum(self) -> None:
-        """Puts the checksum of a batch's body into its head, where room was left for it."""
-        head = next(i for i, part in enumerate(self._parts) if type(part) is bytes and _UNKNOWN in part)
-        checksum = 0
-        for part in self._parts[head + 1 :]:
-            checksum = zlib.crc32(part, checksum)
-        self._parts[head] = self._parts[head].replace(_UNKNOWN, _CHECKSUM_TEXT % checksum)
-
-    def put(self) -> None:
-        """Writes what was collected."""
-        parts, self._parts = self._parts, []
-        pending, self._pending = self._pending, 0
-        if self._space is None:
-            self._put(parts)
-            return
-        self._space.reserve(pending)
-        self._reserved += pending
-        with self._space.disk_full(pending):
-            self._put(parts)
-
-    def _put(self, parts: list[Any]) -> None:
-        small: list[Any] = []
-        for part in parts:
-            if memoryview(part).nbytes < _JOINED_BYTES:
-                small.append(part)
-                continue
-            self._write_all(b"".join(small))
-            small.clear()
-            self._write_all(part)
-        self._write_all(b"".join(small))
-
-    def _write_all(self, data: Any) -> None:
-        left = memoryview(data).cast("B")
-        while left.nbytes:
-            written = self._file.write(left) or 0
-            self.bytes_written += written
-            left = left[written:]
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self._file.close()
-
-    def give_back(self) -> None:
-        reserved, self._reserved = self._reserved, 0
-        if self._space is not None:
-            self._space.release(reserved)
-
-
 class IpcReader:
     """Reads batches of a file that `IpcWriter` wrote. Any thread may read at any time.
 
@@ -298,9 +237,16 @@ class IpcReader:
         path: A complete file; or, with one of the others, any.
         writer: Who is still writing it.
         kind: Which elements it holds, for who knows where its batches are as well.
+        lists_batches: Whether `batches` names them all, which takes memory for each.
     """
 
-    def __init__(self, path: str | os.PathLike[str], writer: IpcWriter | None = None, kind: Kind | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        writer: IpcWriter | None = None,
+        kind: Kind | None = None,
+        lists_batches: bool = True,
+    ) -> None:
         self.path = os.fspath(path)
         self._writer = writer
         self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -311,11 +257,13 @@ class IpcReader:
         #: Whether a compressed batch was met.
         self.is_compressed = False
         self._batches: list[Stored] = []
+        #: The bytes where the first batch begins and where the last one has ended, of who lists none.
+        self.batches_start = self.batches_end = 0
         #: What the writer was given to keep.
         self.metadata: dict[str, str] = {} if writer is None else dict(writer._metadata)
         if writer is None and kind is None:
             try:
-                self._read_head()
+                self._read_head(lists_batches)
             except BaseException:
                 self.close()
                 raise
@@ -334,6 +282,11 @@ class IpcReader:
         """How elements lie in the file; None where it holds none."""
         kind = self._kind if self._writer is None else self._writer.kind
         return None if kind is None else kind.layout
+
+    @property
+    def makes_copies(self) -> bool:
+        """Whether elements are not all views of what was read: strings are made anew."""
+        return self.layout is not None and self.layout.value_buffers() is None
 
     def read(
         self,
@@ -356,12 +309,12 @@ class IpcReader:
         self._check(buffer, stored)
         kind = self._kind if self._writer is None else self._writer.kind
         if kind is None or kind.layout is None:
-            raise self._wrong("it holds no elements")
+            raise self.wrong("it holds no elements")
         views = _views_of(buffer, writeable)
         scratch: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if self._is_foreign and (nbytes := self._decompressing_bytes(buffer, stored)) is not None:
             if decompressing is None:
-                raise self._wrong("it is compressed, and files like this one are not")
+                raise self.wrong("it is compressed, and files like this one are not")
             self.is_compressed = True
             views, scratch = copies_in(into, writeable), decompressing(nbytes)
         with scratch:
@@ -378,13 +331,13 @@ class IpcReader:
                 raise FormatError(f"expected {stored.num_rows:,} rows without nulls")
             return kind.layout.rows(batch.columns, batch.num_rows, views)
         except (pa.ArrowException, ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
-            raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
+            raise self.wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
 
     def _decompressing_bytes(self, buffer: np.ndarray, stored: Stored) -> int | None:
         try:
             return decompressing_bytes(buffer)
         except (FormatError, LookupError, TypeError, ValueError, struct.error) as error:
-            raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
+            raise self.wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
 
     def _check(self, buffer: np.ndarray, stored: Stored) -> None:
         """Compares the body of a batch with the checksum in its head, if it has one."""
@@ -392,12 +345,12 @@ class IpcReader:
             return
         head_bytes = 8 + int(buffer[4:8].view("<u4")[0])
         head = buffer[:head_bytes].tobytes()
-        found = head.find(_CHECKSUM_TEXT[:6])
+        found = head.find(CHECKSUM_TEXT[:6])
         if found < 0:
             return
-        text = head[found : found + len(_UNKNOWN)]
-        if text != _CHECKSUM_TEXT % zlib.crc32(buffer.data[head_bytes:]):
-            raise self._wrong(f"the batch at byte {stored.offset:,} is damaged: its bytes do not have its checksum")
+        text = head[found : found + len(UNKNOWN_CHECKSUM)]
+        if text != CHECKSUM_TEXT % zlib.crc32(buffer.data[head_bytes:]):
+            raise self.wrong(f"the batch at byte {stored.offset:,} is damaged: its bytes do not have its checksum")
 
     def fill(self, buffer: np.ndarray, offset: int) -> None:
         """Reads as many bytes of the file as a buffer holds."""
@@ -405,64 +358,97 @@ class IpcReader:
         while left.nbytes:
             count = os.preadv(self._fd, [left], offset)
             if not count:
-                raise self._wrong(f"{left.nbytes:,} bytes are missing at byte {offset:,}, where the file ends")
+                raise self.wrong(f"{left.nbytes:,} bytes are missing at byte {offset:,}, where the file ends")
             left, offset = left[count:], offset + count
 
-    def _read_bytes(self, offset: int, nbytes: int) -> bytes:
+    def read_bytes(self, offset: int, nbytes: int) -> bytes:
+        """Some bytes of the file."""
         buffer = np.empty(nbytes, np.uint8)
         self.fill(buffer, offset)
         return buffer.tobytes()
 
     def read_head_of(self, stored: Stored) -> bytes:
         """What comes before the buffers of a batch and says where they lie."""
-        length = int(np.frombuffer(self._read_bytes(stored.offset, 8), "<u4")[1])
-        return self._read_bytes(stored.offset, 8 + length)
+        length = int(np.frombuffer(self.read_bytes(stored.offset, 8), "<u4")[1])
+        return self.read_bytes(stored.offset, 8 + length)
 
-    def _read_head(self) -> None:
+    def batch_at(self, offset: int, end: int) -> Found | None:
+        """The batch that begins at a byte, as its head says; None where there are no more before another byte."""
+        kind = self._kind if self._writer is None else self._writer.kind
+        try:
+            return batch_at(self.read_bytes, offset, end, 0 if kind is None else len(kind.schema))
+        except (FormatError, struct.error) as error:
+            raise self.wrong(f"it is damaged: of the batch at byte {offset:,}, {error}") from error
+
+    def batches_in_footer(self) -> Iterator[Found]:
+        """All batches of a complete file, one by one, each as its head says; damage is found."""
+        size, offset = os.fstat(self._fd).st_size, self.batches_start
+        try:
+            for named in batches_in_footer(self.read_bytes, self.batches_end, size - 10 - self.batches_end):
+                found = self.batch_at(offset, self.batches_end)
+                if found is None or found.in_footer != named:
+                    raise self.wrong(f"it is damaged: at byte {offset:,} is not the batch that its footer names")
+                yield found
+                offset += found.stored.nbytes
+        except (FormatError, struct.error) as error:
+            if isinstance(error, FormatError) and str(error).startswith(self.path):
+                raise
+            raise self.wrong(f"its footer is damaged: {error}") from error
+
+    def _read_head(self, lists_batches: bool) -> None:
         """Schema and places of batches, from a complete file."""
         import pyarrow as pa
 
         try:
             size = os.fstat(self._fd).st_size
-            tail = self._read_bytes(max(0, size - 10), min(10, size))
-            if self._read_bytes(0, min(6, size)) != _MAGIC or tail[-6:] != _MAGIC:
-                raise self._wrong("it is not an Arrow file, or was not written to its end")
+            tail = self.read_bytes(max(0, size - 10), min(10, size))
+            if self.read_bytes(0, min(6, size)) != _MAGIC or tail[-6:] != _MAGIC:
+                raise self.wrong("it is not an Arrow file, or was not written to its end")
             (footer_bytes,) = struct.unpack_from("<i", tail)
             if not 0 < footer_bytes <= size - 18:
-                raise self._wrong(f"its footer cannot be {footer_bytes:,} bytes long")
-            start = size - 10 - footer_bytes
-            footer = self._read_bytes(start, footer_bytes)
+                raise self.wrong(f"its footer cannot be {footer_bytes:,} bytes long")
+            start = self.batches_end = size - 10 - footer_bytes
             with pa.OSFile(self.path) as file:
-                schema = pa.ipc.open_file(file).schema
+                if lists_batches:
+                    schema = pa.ipc.open_file(file).schema
+                else:  # nothing of the footer, which is as long as there are batches
+                    file.seek(len(_BEGINNING))
+                    schema = pa.ipc.read_schema(file)
+                    self.batches_start = file.tell()
             self._kind = self._read_kind(schema)
-            self._batches = [self._stored(*place, start) for place in blocks(footer)]
+            if lists_batches:
+                footer = self.read_bytes(start, footer_bytes)
+                self._batches = [self._stored(*place, start) for place in blocks(footer)]
+        except FormatError as error:
+            raise error if str(error).startswith(self.path) else self.wrong(f"it is damaged: {error}") from error
         except PenstockError:
             raise
         except (pa.ArrowException, ArithmeticError, LookupError, OSError, SyntaxError, TypeError, ValueError) as error:
-            raise self._wrong(str(error)) from error
+            raise self.wrong(f"it is damaged: {error}") from error
         except (struct.error, RecursionError, MemoryError) as error:
-            raise self._wrong(f"its footer is damaged: {error}") from error
+            raise self.wrong(f"its footer is damaged: {error}") from error
 
     def _read_kind(self, schema: Any) -> Kind:
         texts = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
         if _OURS not in texts:
-            raise self._wrong("penstock did not write it: its schema does not say which elements it holds")
+            raise self.wrong("penstock did not write it: its schema does not say which elements it holds")
         ours = json.loads(texts.pop(_OURS))
         if ours["version"] != 1:
-            raise self._wrong(f"it has version {ours['version']!r} of the format; this penstock reads version 1")
+            raise self.wrong(f"it has version {ours['version']!r} of the format; this penstock reads version 1")
         self.metadata = texts
         layout = None if ours["elements"] is None else Layout.from_json(ours["elements"])
         if layout is not None and not layout.schema({}).equals(schema):
-            raise self._wrong("its columns are not those of the elements that it says it holds")
+            raise self.wrong("its columns are not those of the elements that it says it holds")
         return Kind(layout, schema, 0)
 
     def _stored(self, offset: int, head_bytes: int, body_bytes: int, end: int) -> Stored:
         nbytes = head_bytes + body_bytes
         if min(offset, head_bytes, body_bytes) < 0 or offset + nbytes > end:
-            raise self._wrong(f"its footer names {nbytes:,} bytes at byte {offset:,}, which are not there")
-        return Stored(offset, nbytes, num_rows(self._read_bytes(offset, head_bytes)))
+            raise self.wrong(f"its footer names {nbytes:,} bytes at byte {offset:,}, which are not there")
+        return Stored(offset, nbytes, num_rows(self.read_bytes(offset, head_bytes)))
 
-    def _wrong(self, what: str) -> FormatError:
+    def wrong(self, what: str) -> FormatError:
+        """What to raise of a file that is not as it should be."""
         return FormatError(f"{self.path}: {what}")
 
     def close(self) -> None:

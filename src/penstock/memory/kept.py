@@ -4,7 +4,9 @@ The contract:
 
 1. Elements are appended in order and read by number, as often as anybody likes, by cursors of any run.
 2. They lie in *chunks*: in memory, stacked where they are small, or on disk, as one batch of an Arrow file. A chunk has
-   no more than a 16th of the smallest budget that it met, or one element more.
+   no more than a 16th of the smallest budget that it met, or one element
+   more; in a file that is to last, no more than every run can read again. Where each chunk lies on disk is on the
+   ledger as well; or, in a file that is to last, so little is remembered that it does not grow (`batch_index`).
 3. What lies in memory is on the ledger of every run that has joined, before it is there.
 4. Memory is taken only while each of these runs keeps a quarter of its budget for others. When one of them is short,
    the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
@@ -17,84 +19,33 @@ The contract:
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..block import Block, concat_blocks
-from ..element import Structure, arrays_in, detach, leaf_bytes, read_only
+from ..element import Structure, arrays_in, nbytes_of
 from ..errors import SpecMismatch
-from .fixed_rows import FixedRows
-from .ipc import IpcReader, Stored
+from .arena import slot_bytes
+from .batch_index import BATCH_INDEX_BYTES, BatchIndex
 from .ledger import Share
+from .place import BATCH_HEAD_BYTES, CHUNK_ROWS, Files, Place, Stretch, most_index_bytes
 
-__all__ = ["Files", "KeptElements", "Place", "Stretch", "index_bytes", "sealed"]
+__all__ = ["KeptElements"]
 
-_CHUNK_ROWS = 256
 _CHUNK_BYTES = 1 << 20
+# In a file that is to last, which runs with any budget may come to read.
+_FILE_CHUNK_BYTES = 64 << 10
 _SCALE_BYTES = 128 << 20
 # Elements are stacked if they are no larger than this on average.
 _STACKED_BYTES = 1024
-# A chunk's own objects, and a batch's entry in the index of a file.
+# A chunk's own objects.
 _CHUNK_OBJECT_BYTES = 512
-_INDEX_BYTES = 340
-# Where its rows lie, and those of one leaf.
-_ROWS_BYTES = 120
-_OFFSET_BYTES = 40
-
-
-def index_bytes(count: int, nbytes: int | None, beside_bytes: int = 0) -> int:
-    """What the index of so many elements takes at most, all of them on disk; 0 where their number is not known.
-
-    `beside_bytes` are in the budget in any case.
-    """
-    if count < 0 or nbytes is None:
-        return 0
-    each = _INDEX_BYTES + _ROWS_BYTES + _OFFSET_BYTES
-    # A chunk has as many rows as may be, or a sixteenth of the budget, or one element. How many sixteenths there are in
-    # the smallest budget, that of the index itself and what is beside it, follows from
-    # x = each · nbytes / ((x + beside) / 16).
-    in_chunks = (math.isqrt(beside_bytes**2 + 64 * each * nbytes) - beside_bytes) // 2 + 1
-    return min(count * each, in_chunks + each * (count // _CHUNK_ROWS))
-
-
-class Place(NamedTuple):
-    """Where a chunk lies on disk; and its rows, where they can be read one by one."""
-
-    reader: IpcReader
-    stored: Stored
-    rows: FixedRows | None = None
-
-    @property
-    def index_bytes(self) -> int:
-        """What is in memory of it."""
-        return _INDEX_BYTES + (0 if self.rows is None else _ROWS_BYTES + _OFFSET_BYTES * len(self.rows.offsets))
-
-
-class Stretch(NamedTuple):
-    """Elements on disk: those of a batch, from one on."""
-
-    place: Place
-    offset: int
-
-
-class Files(Protocol):
-    """Where chunks go that have no room in memory."""
-
-    #: Whether no more can be added.
-    failed: bool
-
-    def store(self, rows: list[Any]) -> Place | None:
-        """Writes elements as one batch; None where no file can hold them."""
-
-    def finish(self) -> None:
-        """The last element was stored."""
 
 
 class _Chunk:
@@ -122,12 +73,15 @@ class KeptElements:
     """The first elements of a pass.
 
     Args:
-        files: Where to store what does not stay in memory; None to keep nothing at all.
+        files: Where to store what does not stay in memory; None to keep no more than there is.
         in_memory: Whether more than a chunk that is being filled may lie in memory.
+        index: Finds elements of a complete file, which are all there are.
     """
 
-    def __init__(self, files: Files | None, in_memory: bool = True) -> None:
-        self.num_kept = 0
+    def __init__(self, files: Files | None, in_memory: bool = True, index: BatchIndex | None = None) -> None:
+        # The first elements are those of the index; then come the chunks, then the tail.
+        self._index = index if files is None else files.index
+        self.num_kept = 0 if index is None else index.num_rows
         #: What is on the ledger of each run that has joined.
         self.nbytes = 0
         self.stored_bytes = 0
@@ -139,19 +93,29 @@ class KeptElements:
         self._movable: list[_Chunk] = []
         self._pinned: list[_Chunk] = []
         self._tail: list[Any] = []
-        self._tail_bytes = 0
+        self._tail_bytes = 0  # on the ledgers
+        self._tail_length = 0  # as long as it would be on disk, about
         self._accounts: dict[int, _Account] = {}
         self._owner = os.getpid()
         self._lock = threading.RLock()
 
-    @classmethod
-    def of_file(cls, reader: IpcReader) -> KeptElements:
-        """All elements of a complete file."""
-        kept = cls(None)
-        for stored in reader.batches:
-            kept._add(_Chunk(stored.num_rows, None, Place(reader, stored), _INDEX_BYTES))
-        kept.nbytes = _INDEX_BYTES * len(kept._chunks)
-        return kept
+    @property
+    def index_bytes(self) -> int:
+        """What each who joins has to hold, beside what is on its ledger here, to find elements in a file."""
+        return 0 if self._index is None else BATCH_INDEX_BYTES
+
+    @property
+    def is_in_file(self) -> bool:
+        """Whether what is on disk is never made again."""
+        return self._index is not None
+
+    @property
+    def to_read_bytes(self) -> int | None:
+        """What reading a batch takes at most; None where nobody knows, or elements can be made again."""
+        if self._index is None or not self._index.num_rows:
+            return None
+        nbytes = self._index.largest_bytes
+        return slot_bytes(nbytes) + (nbytes if self._index.reader.makes_copies else 0)
 
     @property
     def failed(self) -> bool:
@@ -163,6 +127,8 @@ class KeptElements:
     def find(self, number: int, n: int) -> Block | Stretch | None:
         """Up to n elements from this one on, or where they lie on disk; None if it is not kept."""
         with self._lock:
+            if self._index is not None and (found := self._index.find(number)) is not None:
+                return Stretch(Place(self._index.reader, found[0]), found[1])
             index = bisect_right(self._starts, number) - 1
             if index >= 0 and number < self._starts[index] + self._chunks[index].size:
                 chunk, offset = self._chunks[index], number - self._starts[index]
@@ -194,47 +160,82 @@ class KeptElements:
             self._release_pinned()
             if self._owner != os.getpid():
                 self._stopped = True  # a forked child must not write into its parent's files
-            # Chunks grow with what is on disk, so that the index of very much does not come to be much itself.
-            scale = 1 + self.stored_bytes // _SCALE_BYTES
-            most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._shares()]])
-            most_rows = scale * _CHUNK_ROWS
+            most_rows, most_bytes = self._chunk_limits()
+            is_strict = self._index is not None  # else the last element of a chunk may reach beyond
+            # In memory a view takes next to nothing; on disk, or read from there, it is as long as it is.
+            length_of = _length if is_strict else nbytes_of
+            lengths = [max(size, length_of(row)) for row, size in zip(rows, sizes, strict=True)]
             start = 0
             while start < len(rows) and not self._stopped:
-                stop, nbytes = start, 0
+                if self._tail and self._tail_length + lengths[start] * is_strict > most_bytes:
+                    self._close_tail()
+                    continue
+                stop, length = start + 1, lengths[start]
                 while stop < len(rows) and len(self._tail) + stop - start < most_rows:
-                    nbytes += sizes[stop]
-                    stop += 1
-                    if self._tail_bytes + nbytes >= most_bytes:
+                    if self._tail_length + length + lengths[stop] * is_strict > most_bytes:
                         break
-                ours += [self._append(rows[start:stop], nbytes)] * (stop - start)
-                if len(self._tail) >= most_rows or self._tail_bytes >= most_bytes:
+                    length += lengths[stop]
+                    stop += 1
+                ours += [self._append(rows[start:stop], sum(sizes[start:stop]), length)] * (stop - start)
+                if len(self._tail) >= most_rows or self._tail_length >= most_bytes:
                     self._close_tail()
                 start = stop
         return ours + [False] * (len(rows) - len(ours))
 
-    def _append(self, rows: list[Any], nbytes: int) -> bool:
+    def _chunk_limits(self) -> tuple[int, int]:
+        """How many elements a chunk has, and how many bytes."""
+        if self._index is not None:
+            return CHUNK_ROWS, min([_FILE_CHUNK_BYTES, *map(_readable_bytes, self._shares())])
+        # Chunks grow with what is on disk, so that the index of very much does not come to be much itself.
+        scale = 1 + self.stored_bytes // _SCALE_BYTES
+        most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._shares()]])
+        return scale * CHUNK_ROWS, most_bytes
+
+    def _append(self, rows: list[Any], nbytes: int, length: int) -> bool:
         """Keeps some elements; whether they are on the ledger."""
         if self._charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes):
             self._tail += rows
             self._tail_bytes += nbytes
+            self._tail_length += length
             self.num_kept += len(rows)
             return True
         self._close_tail()
-        place = None if self._stopped else self._store(rows)
-        if place is None:
+        # Where not even the place of elements on disk has room, those that come from here on are not kept.
+        index_bytes = self._most_index_bytes(rows)
+        if self._stopped or not (self._charge(index_bytes) or self._charge_after_moving(index_bytes, 0)):
             self._stopped = True
             return False
-        charged = place.index_bytes if self._charge(place.index_bytes) else 0
-        self._add(_Chunk(len(rows), None, place, charged))
+        try:
+            place = self._store(rows)
+        except BaseException:
+            self._discharge(index_bytes)
+            raise
+        if place is None:
+            self._discharge(index_bytes)
+            self._stopped = True
+            return False
+        self._discharge(index_bytes - self._index_bytes_of(place))
+        self._add(_Chunk(len(rows), None, place, self._index_bytes_of(place)))
         self._keep_plenty()
         return False
+
+    def _most_index_bytes(self, rows: list[Any]) -> int:
+        """What the place of some elements on disk takes at most."""
+        if self._index is not None:
+            return 0
+        return most_index_bytes(len(Structure.of(rows[0]).flatten(rows[0])))
+
+    def _index_bytes_of(self, place: Place) -> int:
+        return 0 if self._index is not None else place.index_bytes
 
     def _close_tail(self) -> None:
         """Makes a chunk of the tail: in memory if there is room, else on disk."""
         if not self._tail:
             return
         chunk = _Chunk(len(self._tail), Block.of_rows(self._tail, has_failures=False), None, self._tail_bytes)
-        if self._in_memory and all(map(_has_plenty, self._shares())):
+        has_plenty = all(map(_has_plenty, self._shares()))
+        # Of next to nothing the place on disk would take more than it takes here.
+        if self._in_memory and (has_plenty or chunk.nbytes <= self._most_index_bytes(self._tail)):
             self._stack(chunk)
             self._movable.append(chunk)
         else:
@@ -242,13 +243,19 @@ class KeptElements:
             # No file can hold it, and it fills what others need.
             self._stopped = self._stopped or chunk.block is not None
             self._keep_plenty()
-        self._tail, self._tail_bytes = [], 0
+        self._clear_tail()
         self.num_kept -= chunk.size
         self._add(chunk)
 
+    def _clear_tail(self) -> None:
+        self._tail, self._tail_bytes, self._tail_length = [], 0, 0
+
     def _add(self, chunk: _Chunk) -> None:
-        self._starts.append(self.num_kept)
-        self._chunks.append(chunk)
+        if self._index is not None and chunk.place is not None:
+            self._index.add(chunk.place.stored)
+        else:
+            self._starts.append(self.num_kept)
+            self._chunks.append(chunk)
         self.num_kept += chunk.size
 
     def _stack(self, chunk: _Chunk) -> None:
@@ -288,8 +295,7 @@ class KeptElements:
         assert chunk.block is not None
         chunk.place = self._store(chunk.block.rows())
         if chunk.place is not None:
-            # A chunk of next to nothing had less on the ledger than its place takes.
-            index_bytes = min(chunk.nbytes, chunk.place.index_bytes)
+            index_bytes = self._index_bytes_of(chunk.place)
             self._pinned.append(_Chunk(chunk.size, chunk.block, None, chunk.nbytes - index_bytes))
             chunk.block, chunk.nbytes = None, index_bytes
             self._release_pinned()
@@ -307,18 +313,24 @@ class KeptElements:
         for chunk in reversed(self._movable):
             if not is_short():
                 break
-            if chunk.block is not None and chunk.nbytes > _INDEX_BYTES and _is_idle(chunk):
+            if chunk.block is not None and self._is_worth_moving(chunk) and _is_idle(chunk):
                 self._move(chunk)
         self._movable = [chunk for chunk in self._movable if chunk.block is not None]
+
+    def _is_worth_moving(self, chunk: _Chunk) -> bool:
+        assert chunk.block is not None
+        return chunk.nbytes > self._most_index_bytes(chunk.block[:1].rows())
 
     def _keep_plenty(self) -> None:
         """The index has grown, at the expense of what is left to others."""
         self._move_newest(lambda: not all(map(_has_plenty, self._shares())))
 
-    def _charge_after_moving(self, nbytes: int) -> bool:
+    def _charge_after_moving(self, nbytes: int, part: int = 4) -> bool:
+        """Charges what has room once chunks were moved, and leaves a part of the budget; 0: none."""
         shares = self._shares()
-        self._move_newest(lambda: any(share.free_bytes < nbytes + share.budget_bytes // 4 for share in shares))
-        return self._charge(nbytes, leaves_plenty=True)
+        left = {id(share): share.budget_bytes // part if part else 0 for share in shares}
+        self._move_newest(lambda: any(share.free_bytes < nbytes + left[id(share)] for share in shares))
+        return self._charge(nbytes, leaves_plenty=part > 0)
 
     def _give_way(self, share: Share) -> None:
         with self._lock:
@@ -336,7 +348,10 @@ class KeptElements:
                 self._make_fit(share)
                 self._release_pinned()
                 while not share.charge_free(self.nbytes, share.budget_bytes // 4):
-                    self._drop_last()
+                    if self._chunks or self._tail:
+                        self._drop_last()
+                    else:  # what is left is nothing but what callers of other runs look at
+                        self._let_pinned_go()
                 account = _Account(share, share.on_shortage(lambda: self._give_way(share)))
                 self._accounts[share.run_id] = account
             account.num_cursors += 1
@@ -358,14 +373,17 @@ class KeptElements:
                 del self._accounts[share.run_id]
                 account.share.discharge(self.nbytes)
             if not self._accounts:  # what is still looked at is the caller's
-                self.nbytes -= sum(chunk.nbytes for chunk in self._pinned)
-                self._pinned.clear()
+                self._let_pinned_go()
+
+    def _let_pinned_go(self) -> None:
+        self._discharge(sum(chunk.nbytes for chunk in self._pinned))
+        self._pinned.clear()
 
     def _drop_last(self) -> None:
         """Forgets the last elements: a run has no room for them, and no file can hold them."""
         if self._tail:
             size, nbytes = len(self._tail), self._tail_bytes
-            self._tail, self._tail_bytes = [], 0
+            self._clear_tail()
         else:
             self._starts.pop()
             chunk = self._chunks.pop()
@@ -399,6 +417,20 @@ def _has_plenty(share: Share) -> bool:
     return share.free_bytes >= share.budget_bytes // 4 and not share.under_pressure
 
 
+def _readable_bytes(share: Share) -> int:
+    """How large a batch may be that a run can be sure to read again: in its own floor, and a 16th of what is left."""
+    # The floor has room for a batch, and for an element that is given from it.
+    own = share.floor_bytes - BATCH_INDEX_BYTES - BATCH_HEAD_BYTES
+    return max(0, own * 7 // 16) + share.common_bytes // 16
+
+
+def _length(row: Any) -> int:
+    """What an element takes when it is read from a file: strings are there twice."""
+    leaves = Structure.of(row).flatten(row)
+    is_view = all(isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind not in "OSU" for leaf in leaves)
+    return nbytes_of(row) if is_view else 2 * nbytes_of(row)
+
+
 def _is_idle(chunk: _Chunk) -> bool:
     """Whether nobody holds one of its elements, or a view of one: moved to disk they would still be in memory."""
     block = chunk.block
@@ -424,28 +456,6 @@ def _viewers(array: np.ndarray) -> int:
     base = array.base
     # This name, the argument, and the array itself.
     return 0 if base is None else sys.getrefcount(base) - 3
-
-
-def sealed(element: Any) -> tuple[Any, int]:
-    """The element with arrays that nobody can change, as they will be given again; and the bytes it keeps alive."""
-    if type(element) is bytes or isinstance(element, np.generic):
-        return element, leaf_bytes(element) + _SCALAR_BYTES
-    structure = Structure.of(element)
-    leaves = structure.flatten(detach(element))
-    return structure.unflatten([read_only(leaf) for leaf in leaves]), sum(map(_kept_bytes, leaves), _NEST_BYTES)
-
-
-# An array's object and that of the view which is given out; a scalar's object and its place in a list; a nest.
-_ARRAY_BYTES = 256
-_SCALAR_BYTES = 40
-_NEST_BYTES = 64
-
-
-def _kept_bytes(leaf: Any) -> int:
-    # What is a read-only view even now is a window on an array that lives anyway.
-    if isinstance(leaf, np.ndarray) and leaf.base is not None:
-        return _ARRAY_BYTES
-    return leaf_bytes(leaf) + (_ARRAY_BYTES if isinstance(leaf, np.ndarray) else _SCALAR_BYTES)
 
 
 def _stacked(chunk: Block) -> Block | None:

@@ -101,6 +101,11 @@ class Share:
         return self._ledger.aim_bytes
 
     @property
+    def common_bytes(self) -> int:
+        """What the floors of all stages leave of the budget."""
+        return max(0, self._ledger.aim_bytes - self._ledger.floor_bytes)
+
+    @property
     def under_pressure(self) -> bool:
         """Whether who can do with less should."""
         return self._ledger.under_pressure

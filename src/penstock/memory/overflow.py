@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import BadType
+from .batch_index import BatchIndex
 from .fixed_rows import FixedRows
 from .ipc import IpcReader, IpcWriter
-from .kept import Place
+from .place import Place
 from .spill import SpillSpace
 
 __all__ = ["Overflow"]
@@ -28,6 +29,7 @@ class Overflow:
     """
 
     failed = False
+    index: BatchIndex | None = None
 
     def __init__(self, space: Callable[[], SpillSpace]) -> None:
         self._space = space

@@ -154,13 +154,17 @@ class SetWriter:
         share: Where elements that wait to be written count.
         element_spec: What the elements are like; `UNSEEN` to find out while they are written.
         codec: Arrow's codec to compress with; None for none.
+        batch_bytes: How many bytes of elements make up a batch, or one element.
     """
 
-    def __init__(self, path: str, share: Share, element_spec: Any, codec: str | None = None) -> None:
+    def __init__(
+        self, path: str, share: Share, element_spec: Any, codec: str | None = None, batch_bytes: int = BATCH_BYTES
+    ) -> None:
         self._path = path
         self._share = share
         self._spec = element_spec
         self._codec = codec
+        self._batch_bytes = batch_bytes
         self._is_told = element_spec is not UNSEEN
         self._shards: dict[int, _Waiting] = {}
         self._waiting_bytes = 0
@@ -176,13 +180,15 @@ class SetWriter:
         self._open = True
 
     @classmethod
-    def try_begin(cls, path: str, share: Share, element_spec: Any, codec: str | None = None) -> SetWriter | None:
+    def try_begin(
+        cls, path: str, share: Share, element_spec: Any, codec: str | None, batch_bytes: int
+    ) -> SetWriter | None:
         """A writer that is the only one there; None where somebody else is writing, or has written."""
         _make_directory(path)
         alone = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            writer = None if is_saved(path) else cls(path, share, element_spec, codec)
+            writer = None if is_saved(path) else cls(path, share, element_spec, codec, batch_bytes)
         except BlockingIOError:
             writer = None
         except BaseException:
@@ -205,14 +211,16 @@ class SetWriter:
             path = os.path.join(self._part, f"{shard_id % (1 << 64):08d}.arrow")
             shard = self._shards[shard_id] = _Waiting(self._new_file(path))
         nbytes = nbytes_of(row)
-        if nbytes >= BATCH_BYTES or not self._wait(nbytes):
+        if shard.nbytes + nbytes > self._batch_bytes:
+            self._flush(shard)
+        if nbytes >= self._batch_bytes or not self._wait(nbytes):
             self._flush(shard)
             self._put(shard, [row], nbytes)
             return
         shard.rows.append(detach(row))
         shard.nbytes += nbytes
         self._waiting_bytes += nbytes
-        if shard.nbytes >= BATCH_BYTES or len(shard.rows) == _BATCH_ROWS:
+        if shard.nbytes >= self._batch_bytes or len(shard.rows) == _BATCH_ROWS:
             self._flush(shard)
 
     def _new_file(self, path: str) -> IpcWriter:

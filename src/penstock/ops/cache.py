@@ -12,20 +12,23 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, nbytes_of
+from ..element import Failed, detach, nbytes_of, string
 from ..errors import BadType, OverBudget, PenstockError
 from ..memory.arena import slot_bytes
+from ..memory.batch_index import BATCH_INDEX_BYTES
 from ..memory.fixed_rows import FixedRows, RowKind
-from ..memory.kept import Place, Stretch, index_bytes
+from ..memory.place import BATCH_HEAD_BYTES, Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, several, times
 from ..plan.op import Context, Op, Progress
-from ..spec import Spec
+from ..spec import UNSEEN, Spec, TensorSpec, spec_leaves
 from .cache_store import OF_FILE, CachedPass, CacheStore, FileStore
 
 __all__ = ["Cache"]
 
 # Fewer bytes are not worth a read of their own where the rest of a batch will be wanted too.
 _WORTH_READING_BYTES = 64 << 10
+# Batches of a file are not made smaller than this for want of memory.
+_LEAST_BATCH_BYTES = 8 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Cache(Op):
             its elements itself. Empty: the elements are kept for this process only.
 
     Memory: all elements, as far as three quarters of the free budget hold them, and less when other stages are short;
-        with a `filename` a 16th of the budget, or one element.
+        with a `filename` a batch of the file, of 64 kB or one element, and 4 kB to find batches.
     State: a few integers, one more for each element that failed, and its input's.
 
     >>> import penstock as ps
@@ -57,6 +60,7 @@ class Cache(Op):
     filename: str | bytes | os.PathLike[str] = ""
     store: CacheStore = dataclasses.field(default_factory=CacheStore, compare=False, repr=False, kw_only=True)
     internal: ClassVar[tuple[str, ...]] = ("store",)
+    gives_copies = True
     tuning: ClassVar[tuple[str, ...]] = ("filename",)  # a position does not depend on where elements are kept
 
     def __post_init__(self) -> None:
@@ -77,18 +81,32 @@ class Cache(Op):
         return inputs[0]
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        every, floor = several(sizes.count, sizes.input), times(1, sizes.input)
+        size = None if sizes.input is None else sizes.input.as_copy()
+        every, floor = several(sizes.count, size), times(1, size)
+        if self.filename:
+            # A batch that is read, and an element that is given from it.
+            to_read = self.store.to_read_bytes()
+            if floor is not None:
+                most = max(floor, _LEAST_BATCH_BYTES) + BATCH_HEAD_BYTES
+                to_write = slot_bytes(most) + (0 if _are_views(sizes.specs[0]) else most)
+                floor += max(to_write, to_read or 0) + BATCH_INDEX_BYTES
+            elif to_read is not None:
+                floor = 2 * to_read + BATCH_INDEX_BYTES
+            return Footprint(floor, "elements on their way to the file, or from it", floor)
         if floor is not None:
             # One that is read; what comes in is its maker's until it is written. Several that lie on disk together are
             # as much as a sixteenth of the budget.
             floor += index_bytes(sizes.count, every, floor)
             floor += floor // 15
-        if self.filename:
-            return Footprint(floor, "elements on their way to the file, or from it", floor)
         return Footprint(every, "all elements, the rest on disk", floor, spills=True)
 
     def open(self, context: Context) -> Cursor:
         return _CacheCursor(context, self.store)
+
+
+def _are_views(spec: Any) -> bool:
+    """Whether such elements, read from a file, are views of what was read: strings are made anew."""
+    return spec is not UNSEEN and all(isinstance(x, TensorSpec) and x.dtype != string for x in spec_leaves(spec))
 
 
 class _CacheCursor(Cursor):
@@ -106,11 +124,14 @@ class _CacheCursor(Cursor):
         self._largest_bytes = 0
         # A batch that was read from disk and is not all given; and what of it lies in no slot.
         self._batch: tuple[Place, list[Any]] | None = None
+        self._batch_bytes = 0
         self._lease = context.share.acquire(0)
+        self._index_lease = context.share.acquire(0)
         self._filling: Progress | None = None
         store.use_in(context.spill)
 
     def _begin(self, begun: CachedPass) -> CachedPass:
+        self._index_lease.settle(begun.kept.index_bytes)
         begun.kept.join(self._context.share)
         self._pass = begun
         return begun
@@ -148,28 +169,41 @@ class _CacheCursor(Cursor):
     def _read(self, found: Stretch, n: int) -> Block | None:
         """Elements from disk, of a batch that stays in memory until all of it was given."""
         place, offset = found
-        is_read = self._batch is not None and self._batch[0] is place
+        is_read = self._batch is not None and self._batch[0] == place
         if not is_read and place.rows is not None:
             block = self._read_rows(place.rows, found, n)
             if block is not None:
                 return block
-        if not is_read and place.stored.num_rows > 1 and not self._has_room(place.stored.nbytes):
-            return None  # written by a run with a much larger budget: these are made again
+        assert self._pass is not None
+        # Those of a file are never made again; in a spill file they may have been put by a run with a larger budget.
+        can_be_made = place.stored.num_rows > 1 and not self._pass.kept.is_in_file
+        if not is_read and can_be_made and not self._has_room(place.stored.nbytes):
+            return None
         if not is_read:
             self._forget_batch()
+            if place.reader.makes_copies and not can_be_made:
+                self._lease.settle(place.stored.nbytes)
             try:
                 rows = place.reader.read(place.stored, self._buffer, writeable=True)
             except OverBudget:
-                if place.stored.num_rows > 1:
+                if can_be_made:
                     return None  # what was let go is set aside for others; these are made again
                 raise
             self._batch = place, rows
-            self._lease.settle(self._context.arena.unaccounted_bytes(Block.of_rows(rows, has_failures=False)))
+            self._batch_bytes = self._context.arena.unaccounted_bytes(Block.of_rows(rows, has_failures=False))
+            self._lease.settle(self._batch_bytes)
         assert self._batch is not None
         rows = self._batch[1]
-        if offset + n >= len(rows):
+        given = rows[offset : offset + n]
+        if len(rows) > 1 and self._pass.kept.is_in_file and not self._is_free(self._pass.kept.to_read_bytes or 0):
+            # Who holds a view of a batch keeps all of it, and there is no room for another one.
+            given = given[:1]
+            self._lease.settle(self._batch_bytes)  # the one before is its taker's by now
+            self._lease.settle(self._batch_bytes + nbytes_of(given[0]))
+            given = [detach(given[0])]
+        if offset + len(given) >= len(rows):
             self._batch = None
-        return Block.of_rows(rows[offset : offset + n], has_failures=False)
+        return Block.of_rows(given, has_failures=False)
 
     def _read_rows(self, rows: FixedRows, found: Stretch, n: int) -> Block | None:
         """Elements from disk, also of several batches, as one block: where it is as large as a batch, it is one.
@@ -292,6 +326,7 @@ class _CacheCursor(Cursor):
         if self._pass is not None:
             self._pass.kept.leave(self._context.share)
             self._pass = None
+        self._index_lease.settle(0)
         if self._input is not None:
             self._input.close()
             self._input = None

@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from ..element import Failed
+from ..errors import PenstockError
 from ..memory.cache_file import CacheFile, PassId, complete_file
-from ..memory.kept import KeptElements, sealed
+from ..memory.kept import KeptElements
 from ..memory.overflow import Overflow
+from ..memory.sealing import sealed
 from ..memory.spill import LastingSpill, SpillSpace
 from ..plan.identity import identity_of
 from ..plan.node import Node
@@ -123,6 +125,14 @@ class CacheStore:
         with self.lock:
             return self.ready()
 
+    def to_read_bytes(self) -> int | None:
+        """What reading a batch from the file takes at most, as far as can be told."""
+        try:
+            kept = self.looked_up()
+        except PenstockError:  # who reads will hear of it
+            return None
+        return None if kept is None else kept.kept.to_read_bytes
+
     def begun(self, context: Context) -> CachedPass:
         """The pass that is kept, or the beginning of one."""
         with self.lock:
@@ -185,8 +195,8 @@ class FileStore(CacheStore):
         found = complete_file(self._path, self._identity())
         if found is None:
             return None
-        reader, about = found
-        complete = CachedPass(about.epoch, about.seeds, KeptElements.of_file(reader), reader.num_rows)
+        index, about = found
+        complete = CachedPass(about.epoch, about.seeds, KeptElements(None, index=index), index.num_rows)
         complete.file_id = _file_id(self._path)
         complete.reached = OF_FILE
         return complete

@@ -13,7 +13,9 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
 from ..errors import BadType, PenstockError, StateError
-from ..memory.compression import codec_of, compressing_bytes
+from ..memory.compression import codec_of, compressing_bytes, held_to_read
+from ..memory.ledger import Share
+from ..memory.place import BATCH_HEAD_BYTES
 from ..memory.saved_set import BATCH_BYTES, SavedSet, SetWriter, check_path, is_saved, shard_of
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.identity import identity_of
@@ -23,6 +25,10 @@ from ..spec import Spec
 from .calling import call
 
 __all__ = ["Snapshot"]
+
+
+# Batches are not made smaller than this for want of memory.
+_LEAST_BATCH_BYTES = 8 << 10
 
 
 class _Written:
@@ -75,6 +81,7 @@ class Snapshot(Op):
     shard_func: Callable[..., Any] | None = None
     written: _Written | None = dataclasses.field(default=None, compare=False, repr=False, kw_only=True)
     internal: ClassVar[tuple[str, ...]] = ("written",)
+    gives_copies = True
     tuning: ClassVar[tuple[str, ...]] = ("path", "compression")
 
     def __post_init__(self) -> None:
@@ -110,13 +117,27 @@ class Snapshot(Op):
             batch = max((shard.read_bytes for shard in SavedSet(self.directory()).shards), default=0)
             floor = batch + (times(2, sizes.output) or 0)
             return Footprint(floor, "one batch of the files, and elements on their way from them", floor)
-        saving = times(2, sizes.input)
-        if saving is not None and codec_of(self.compression) is not None:
+        size = None if sizes.input is None else sizes.input.as_copy()
+        saving, one = times(2, size), times(1, size)
+        if saving is None or one is None or size is None:
+            return Footprint(None, "elements on their way to the files", None)
+        # The next iteration reads what this one writes: batches as large as `_batch_bytes` says, or an element.
+        codec = codec_of(self.compression)
+        batch = max(one, _LEAST_BATCH_BYTES if codec is None else BATCH_BYTES)
+        batch += BATCH_HEAD_BYTES + (0 if codec is None else batch // 64)
+        reading = held_to_read(batch, 0 if codec is None else batch, len(size.leaves))
+        if codec is not None:
             saving += compressing_bytes(saving + BATCH_BYTES)
+        saving = max(saving, 2 * one + reading)
         return Footprint(saving, "elements on their way to the files", saving)
 
     def open(self, context: Context) -> Cursor:
         return _SnapshotCursor(context, self)
+
+
+def _batch_bytes(share: Share, codec: str | None) -> int:
+    """How large a batch may be that a run like this one can be sure to read: its floor has room for a few elements."""
+    return BATCH_BYTES if codec is not None else min(BATCH_BYTES, share.floor_bytes // 4 + share.common_bytes // 32)
 
 
 class _SnapshotCursor(Cursor):
@@ -141,8 +162,9 @@ class _SnapshotCursor(Cursor):
     def pull(self, n: int) -> Block | None:
         if self._may_write:
             self._may_write = False
+            share, codec = self._context.share, codec_of(self._op.compression)
             self._writer = SetWriter.try_begin(
-                self._directory, self._context.share, self._context.node.spec.element, codec_of(self._op.compression)
+                self._directory, share, self._context.node.spec.element, codec, _batch_bytes(share, codec)
             )
         block = self._source.pull(n)
         writer = self._writer

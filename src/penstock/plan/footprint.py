@@ -55,6 +55,10 @@ class ElementSize:
         sizes = [leaf.nbytes for leaf in spec_leaves(spec)]
         return None if None in sizes else cls(tuple(sizes), exact=True)
 
+    def as_copy(self) -> ElementSize:
+        """The size of such an element that was read from disk: it is no view of the user's arrays any more."""
+        return dataclasses.replace(self, is_view=False) if self.is_view else self
+
     def joined(self, other: ElementSize) -> ElementSize:
         """The larger of two sizes, leaf by leaf."""
         exact = self.exact and other.exact

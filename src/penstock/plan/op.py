@@ -223,6 +223,8 @@ class Op:
         """What it holds, given the sizes of elements around it; None for nothing."""
         return None
 
+    #: Whether it may give elements that it has read from disk, where its input gives views of the user's arrays.
+    gives_copies: ClassVar[bool] = False
     #: The largest element it gives, from those of its inputs, where its spec may leave a dimension open.
     output_size: ClassVar[Callable[[Any, list[ElementSize]], ElementSize] | None] = None
 

@@ -9,9 +9,12 @@ import pytest
 
 from penstock.block import Block
 from penstock.errors import SpillError
-from penstock.memory.kept import KeptElements, Stretch, sealed
+from penstock.memory.batch_index import BatchIndex
+from penstock.memory.kept import KeptElements
 from penstock.memory.ledger import Ledger, Share
 from penstock.memory.overflow import Overflow
+from penstock.memory.place import Stretch
+from penstock.memory.sealing import sealed
 from penstock.memory.spill import SpillSpace
 
 
@@ -145,6 +148,7 @@ def all_of_any(kept: KeptElements) -> list[int]:
 def test_what_cannot_be_stored_is_kept_in_memory_only(space: SpillSpace) -> None:
     class Files:
         failed = False
+        index: BatchIndex | None = None
 
         def store(self, rows: list[Any]) -> None:
             return None
@@ -256,3 +260,36 @@ def test_what_came_last_can_be_forgotten(space: SpillSpace) -> None:
     assert kept.num_kept == 0
     kept.leave(share)
     assert share.charged_bytes == 0
+
+
+def test_places_on_disk_are_on_the_ledger_or_nothing_more_is_kept(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(100_000)
+    share, other = ledger.share("cache"), ledger.share("batch")
+    kept.join(share)
+    other.charge(98_000)
+    for i in range(20):
+        append(kept, np.full(1000, i))
+        assert kept.nbytes == share.charged_bytes >= 340 * len(on_disk(kept))
+    assert 0 < kept.num_kept < 10
+    assert all_of(kept) == list(range(kept.num_kept))
+    other.discharge(90_000)
+    append(kept, np.full(1000, 99))
+    assert 0 < kept.num_kept < 10  # this pass has lost some; the next goes on from there
+    kept.join(share)
+    append(kept, np.full(1000, kept.num_kept))
+    assert all_of(kept) == list(range(kept.num_kept))
+
+
+def test_views_are_as_long_on_disk_as_they_are(space: SpillSpace) -> None:
+    """They take nothing while they are views; a chunk of many would be more than any budget."""
+    kept = KeptElements(Overflow(lambda: space))
+    share = joined(kept, 400_000)
+    array = np.arange(40 * 20_000, dtype=np.uint8).reshape(40, 20_000)
+    array.flags.writeable = False
+    for row in array:
+        append(kept, row)
+    share.charge(share.free_bytes)
+    kept._give_way(share)
+    places = [found.place for i in range(40) if isinstance(found := kept.find(i, 1), Stretch)]
+    assert max((place.stored.nbytes for place in places), default=0) < 60_000

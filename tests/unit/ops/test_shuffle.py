@@ -250,7 +250,7 @@ def test_a_limit_on_the_disk_is_an_error_that_says_so(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.memory.ipc._open_new", lambda _: open("/dev/full", "wb", 0))  # noqa: SIM115
+    monkeypatch.setattr("penstock.memory.ipc.open_new", lambda _: open("/dev/full", "wb", 0))  # noqa: SIM115
     run = run_of(stream(100, large).shuffle(50, seed=1), 700_000, tmp_path)
     with pytest.raises(SpillError, match=r"shuffle at .*no room to write .*: No space left on device"):
         next(run)

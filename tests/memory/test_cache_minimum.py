@@ -1,0 +1,128 @@
+"""What `explain` names for caches and snapshots is enough for the epochs that read what was kept, too.
+
+What comes from arrays is a view as long as nobody has kept it, and takes memory once it is read from disk.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from tests.memory.test_minimum import comparable
+
+D = ps.Dataset
+COUNT = 40
+ARRAY = np.arange(COUNT * 30_000, dtype=np.uint8).reshape(COUNT, 30_000)
+SMALL = np.arange(COUNT * 6, dtype=np.int32).reshape(COUNT, 6)
+
+
+def uneven() -> Iterator[np.ndarray]:
+    for i in range(COUNT):
+        yield np.full(1 + 900 * (i * 7 % 11), i, np.float32)
+
+
+SOURCES: dict[str, Callable[[], Any]] = {
+    "array": lambda: D.from_tensor_slices(ARRAY),
+    "small array": lambda: D.from_tensor_slices(SMALL),
+    "dict of arrays": lambda: D.from_tensor_slices({"a": ARRAY, "b": SMALL}),
+    "generator": lambda: D.from_generator(uneven),
+    "small generator": lambda: D.from_generator(lambda: (np.full(50, i, np.float32) for i in range(120))),
+    "map": lambda: D.from_tensor_slices(ARRAY).map(lambda x: x + 1),
+    "map of numbers": lambda: D.range(300).map(lambda i: i * 2),
+    "strings": lambda: D.range(300).map(lambda i: b"x" * int(i)),
+}
+KEEPERS: dict[str, Callable[[Any, str], Any]] = {
+    "cache": lambda d, path: d.cache(),
+    "cache(filename)": lambda d, path: d.cache(path),
+    "snapshot": lambda d, path: d.snapshot(path),
+}
+AFTER: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda d: d,
+    "prefetch": lambda d: d.prefetch(2),
+    "shuffle": lambda d: d.shuffle(5, seed=1, reshuffle_each_iteration=False),
+    "ragged_batch": lambda d: d.ragged_batch(8),
+    "map in threads": lambda d: d.map(lambda x: x, num_parallel_calls=2),
+}
+
+
+def three_epochs(dataset: Any, minimum: int, expected: list[Any]) -> None:
+    for _ in range(3):
+        with dataset.run(memory=minimum) as run:
+            assert [comparable(x) for x in run] == expected
+            assert run.ledger.peak_bytes <= minimum
+        assert run.ledger.charged_bytes == 0
+
+
+def can_be_ragged(source: str) -> bool:
+    return source != "dict of arrays"
+
+
+CASES = [(s, k, a) for s in SOURCES for k in KEEPERS for a in AFTER if a != "ragged_batch" or can_be_ragged(s)]
+
+
+@pytest.mark.parametrize(("source", "keeper", "after"), CASES)
+def test_the_minimum_is_enough_for_every_epoch(tmp_path: Path, source: str, keeper: str, after: str) -> None:
+    expected = [comparable(x) for x in AFTER[after](SOURCES[source]())]
+    dataset = AFTER[after](KEEPERS[keeper](SOURCES[source](), str(tmp_path / "kept")))
+    plan = dataset.explain(sample=10_000).to_dict()
+    assert plan["complete"]
+    three_epochs(dataset, plan["minimum_bytes"], expected)
+
+
+@pytest.mark.parametrize("keeper", KEEPERS)
+@pytest.mark.parametrize("source", ["array", "small array", "dict of arrays"])
+def test_it_is_known_without_a_sample_where_sizes_are(tmp_path: Path, source: str, keeper: str) -> None:
+    expected = [comparable(x) for x in SOURCES[source]()]
+    dataset = KEEPERS[keeper](SOURCES[source](), str(tmp_path / "kept"))
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
+    assert minimum > next(iter(SOURCES[source]().map(ps.element.nbytes_of)))
+    three_epochs(dataset, minimum, expected)
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "SNAPPY"])
+def test_a_compressed_snapshot(tmp_path: Path, compression: str) -> None:
+    dataset = D.from_tensor_slices(ARRAY).snapshot(str(tmp_path), compression)
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
+    three_epochs(dataset, minimum, [comparable(x) for x in ARRAY])
+
+
+@pytest.mark.parametrize(("size", "count", "memory"), [(2000, 3000, 200_000), (100_000, 300, 1_000_000)])
+def test_a_file_is_served_whole_with_any_budget(tmp_path: Path, size: int, count: int, memory: int) -> None:
+    calls: list[int] = []
+    made = D.range(count).map(lambda i: calls.append(int(i)) or np.full(size, i % 251, np.uint8))
+    dataset = made.cache(str(tmp_path / "file"))
+    for _ in range(3):
+        with dataset.run(memory=memory) as run:
+            assert [int(x[-1]) for x in run] == [i % 251 for i in range(count)]
+            assert run.ledger.peak_bytes <= memory
+    assert len(calls) == count
+
+
+def test_a_file_that_a_large_budget_wrote_is_served_whole_with_a_small_one(tmp_path: Path) -> None:
+    calls: list[int] = []
+    made = D.range(3000).map(lambda i: calls.append(int(i)) or np.full(2000, i % 251, np.uint8))
+    dataset = made.cache(str(tmp_path / "file"))
+    list(dataset.run(memory="1GB"))
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
+    assert minimum < 200_000
+    with dataset.run(memory=minimum) as run:
+        assert [int(x[0]) for x in run] == [i % 251 for i in range(3000)]
+    assert len(calls) == 3000
+    with pytest.raises(ps.errors.BudgetTooSmall, match=f"use memory={minimum:_} or more"):
+        dataset.run(memory=minimum - 1)
+
+
+def test_a_run_with_less_goes_on_with_a_file_and_writes_nothing_twice(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    dataset = D.range(3000).map(lambda i: np.full(2000, i % 251, np.uint8)).cache(str(path))
+    for count, memory in ((1000, "100MB"), (1100, "200kB"), (1200, "1MB"), (3000, "200kB")):
+        with dataset.run(memory=memory) as run:
+            assert [int(next(run)[0]) for _ in range(count)] == [i % 251 for i in range(count)]
+            if count == 3000:
+                assert next(run, None) is None
+    assert [int(x[0]) for x in dataset.run(memory="200kB")] == [i % 251 for i in range(3000)]
+    again = D.range(3000).map(lambda i: np.full(2000, i % 251, np.uint8))
+    assert ps.memory.ipc.IpcReader(path).num_rows == again.cardinality()
