@@ -195,7 +195,8 @@ class _ScanCursor(UnaryCursor):
     def _drop_anchor(self) -> None:
         nbytes, share = self._held_bytes, self._context.share
         self._release_anchors()
-        if nbytes > _SMALL_BYTES and not (share.has_room(2 * nbytes) and share.try_charge(nbytes)):
+        # Only if it is free as it is: positions are taken under locks of those who work ahead.
+        if nbytes > _SMALL_BYTES and not (share.free_bytes >= 2 * nbytes and share.charge_free(nbytes)):
             return
         self._anchor = _Anchor(self._value, self._place, self.input.state())
         if nbytes > _SMALL_BYTES:
