@@ -22,6 +22,7 @@ from ..element import (
     Structure,
     as_leaf,
     is_dataset,
+    nbytes_of,
     normalize,
     read_only,
     repr_nest,
@@ -80,6 +81,14 @@ class FromTensorSlices(Op):
     @property
     def num_elements(self) -> int:
         return self._size
+
+    @property
+    def array_bytes(self) -> int:
+        total = 0
+        for column in self._columns:
+            if isinstance(column, (np.ndarray, Ragged)):
+                total += column.nbytes
+        return total
 
     @property
     def reading_may_fail(self) -> bool:
@@ -240,6 +249,11 @@ class FromTensors(Op):
     @property
     def num_elements(self) -> int:
         return 1
+
+    @property
+    def array_bytes(self) -> int:
+        element = self._element
+        return int(element.nbytes) if isinstance(element, np.generic) else nbytes_of(element)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(spec_of(self._element), 1)
