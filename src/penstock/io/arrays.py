@@ -22,6 +22,7 @@ from ..element import (
     Structure,
     as_leaf,
     is_dataset,
+    nbytes_of,
     normalize,
     read_only,
     repr_nest,
@@ -85,6 +86,14 @@ class FromTensorSlices(Op):
     def aliased_arrays(self) -> list[np.ndarray]:
         """What is read when elements are asked for, and must not be written to before."""
         return [column for column in self._columns if isinstance(column, np.ndarray)]
+
+    @property
+    def array_bytes(self) -> int:
+        total = 0
+        for column in self._columns:
+            if isinstance(column, (np.ndarray, Ragged)):
+                total += column.nbytes
+        return total
 
     @property
     def reading_may_fail(self) -> bool:
@@ -245,6 +254,11 @@ class FromTensors(Op):
     @property
     def num_elements(self) -> int:
         return 1
+
+    @property
+    def array_bytes(self) -> int:
+        element = self._element
+        return int(element.nbytes) if isinstance(element, np.generic) else nbytes_of(element)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(spec_of(self._element), 1)

@@ -31,12 +31,17 @@ from .lease import Lease
 from .pool import Pool
 from .refusal import format_bytes, refusal
 
-__all__ = ["Lease", "Ledger", "Share", "format_bytes"]
+__all__ = ["Lease", "Ledger", "Share", "format_bytes", "nothing_expected"]
 
 # A thread that waits for room looks again after so long: what it waits for may come free without anybody telling.
 _LOOK_AGAIN_S = 0.02
 # Who was asked for memory while at work may wait for some itself, and for this thread: it is waited for only so long.
 _PUT_OFF_S = 2.0
+
+
+def nothing_expected() -> int:
+    """What a stage expects to hold that does not gather."""
+    return 0
 
 
 class Share:
@@ -65,7 +70,7 @@ class Share:
         self.peak_bytes = 0
         self.spilled_bytes = 0
         #: Says how much the stage will hold in the end, for one that gathers by what the data are.
-        self.expects: Callable[[], int] = lambda: 0
+        self.expects: Callable[[], int] = nothing_expected
         #: What else there is to say when it is refused something: that only the data can tell how much it will hold.
         self.remark: Callable[[], str] = lambda: ""
 

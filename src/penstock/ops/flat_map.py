@@ -24,7 +24,7 @@ class FlatMap(Op):
     Args:
         map_func: A function of an element that returns a dataset. A tuple element is unpacked into arguments.
 
-    Memory: the element whose dataset is being read, and what that dataset holds.
+    Memory: the element whose dataset is being read, and what that dataset holds, arrays included that nobody else has.
     State: its input's before that element, and the dataset's.
 
     >>> import penstock as ps

@@ -11,12 +11,15 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
-from ..errors import BadArgument, BadType, PenstockError, PlanError, StateError
+from ..errors import BadArgument, BadType, OverBudget, PenstockError, PlanError, StateError
+from ..memory.ledger import Lease
 from ..order import draw_seed
+from ..plan.carried import carried_bytes
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, spec_of
 from .calling import call, check_callable
+from .carrying import Carrying
 from .grouping import Group, Grouping, as_integer, least_held
 from .nested import WHOLE_TURN
 from .stacking import unlike
@@ -105,6 +108,8 @@ class _GroupByWindowCursor(Cursor):
         self._reduce = op.reduce_func
         self._key = op.drawn
         self._grouping = Grouping(context, op.key_of, op.size_of, op.window_size or 1)
+        self._carrying = Carrying(context, num_open=1)
+        self._carried: Lease | None = None  # by the dataset that is being read
         self._group: Group | None = None
         self._num_windows = 0  # made so far, the one that is being read included
         self._inner: Cursor | None = None
@@ -122,10 +127,12 @@ class _GroupByWindowCursor(Cursor):
             if parts and (self._live if self._inner is None else self._inner_live):
                 break  # the next may be long in coming, and what is here can be used
             if self._inner is not None:
-                block = self._inner.pull(left)
+                block = self._inner.pull(left if self._carried is None else self._carrying.few(left))
                 if block is None:
                     self._leave()
                     continue
+                if self._carried is not None:
+                    block = self._carrying.owned(block)
             else:
                 group = self._grouping.next()
                 if group is None:
@@ -150,14 +157,21 @@ class _GroupByWindowCursor(Cursor):
             dataset = self._reduce(np.int64(group.key), self._window(group))
             if not is_dataset(dataset):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
+            self._carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
             block = self._context.read_dataset(dataset, at_once) if at_once else None
             if block is not None:
+                if self._carried is not None:
+                    block = self._carrying.owned(block)
+                    self._release_carried()
                 self._spent.append(group)
                 self._group = None
                 return block
             self._inner = self._context.open_dataset(dataset, self._key, self._num_windows)
             self._inner_live = dataset.node.has_any(is_live)
             return None
+        except OverBudget:  # no fault of the window's, which must not be dropped as if it were
+            self._leave()
+            raise
         except PenstockError as error:
             failed = Failed(self._context.located(error))
         except Exception as error:
@@ -182,9 +196,14 @@ class _GroupByWindowCursor(Cursor):
     def _leave(self) -> None:
         if self._inner is not None:
             self._inner.close()
+        self._release_carried()
         if self._group is not None:
             self._grouping.release(self._group)
         self._group = self._inner = None
+
+    def _release_carried(self) -> None:
+        self._carrying.release(self._carried)
+        self._carried = None
 
     def _release_spent(self) -> None:
         for group in self._spent:
@@ -225,6 +244,7 @@ class _GroupByWindowCursor(Cursor):
     def close(self) -> None:
         self._leave()
         self._release_spent()
+        self._carrying.close()
         self._grouping.close()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..cursor import State, expect_list
 from ..element import Failed, as_leaf
 from ..errors import BadArgument, BadType, OverBudget, PenstockError
+from ..memory.ledger import nothing_expected
 from ..plan.footprint import ElementSize, held_singly
 from ..plan.op import Context
 from .growth import Growth
@@ -216,7 +217,7 @@ class Grouping:
         return None if again is None else Group(again[0], [members[n] for n in again[1]])
 
     def close(self) -> None:
-        self._context.share.expects = lambda: 0
+        self._context.share.expects = nothing_expected
         self._groups.clear()
         self._waiting.clear()
         self._tape.close()

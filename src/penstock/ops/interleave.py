@@ -34,7 +34,8 @@ class Interleave(Op):
             whose elements take long to make. None: all in the caller's thread. The order is the same.
         deterministic: Accepted for tf.data's sake; the order is always that of reading without threads.
 
-    Memory: cycle_length elements and what their datasets hold; with threads also the elements that these made ready.
+    Memory: cycle_length elements and what their datasets hold, arrays included that nobody else has; with threads also
+        the elements that these made ready.
     State: for each of the cycle_length datasets its own, and its input's before the element of which it was made.
 
     >>> import penstock as ps

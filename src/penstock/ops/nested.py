@@ -7,15 +7,17 @@ from time import perf_counter_ns
 from typing import Any
 
 from ..block import Block
-from ..cursor import Cursor, Feed, State, expect_list, replay
+from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, is_dataset, nbytes_of
 from ..errors import BadType, OverBudget, PenstockError, StateError
+from ..memory.ledger import Lease
 from ..options import AUTOTUNE
-from ..plan.node import Node
+from ..plan.carried import carried_bytes
 from ..plan.op import Context
-from ..plan.traits import SOURCE
 from ..spec import UNKNOWN
-from .supply import Hold, Piece, Supply, is_live
+from .carrying import Carrying
+from .slot import Slot
+from .supply import Hold, Piece, Supply
 from .weaving import SMALL_BYTES, interleaved, joined, unnumbered
 
 __all__ = ["WHOLE_TURN", "CycleCursor"]
@@ -27,37 +29,6 @@ _MOST_WOVEN = 1024
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
 _MOST_THREADS = 16
-
-
-class _Slot:
-    """A dataset that is being read, and what it takes to open it again."""
-
-    __slots__ = ("ahead", "before", "feed", "hold", "is_read", "left", "live", "measured", "number")
-
-    def __init__(self, number: int, before: State, hold: Hold, node: Node, cursor: Cursor) -> None:
-        self.number = number
-        self.before = before
-        self.hold = hold
-        self.live = node.has_any(is_live)
-        #: How many elements are sure to come; UNKNOWN where only reading on can tell.
-        self.left = _sure_size(node)
-        #: Whether they are only read, and cost nothing to make.
-        self.is_read = node.op.traits is SOURCE
-        self.feed = Feed(cursor)
-        self.ahead = False
-        self.measured = False
-
-    def read_ahead(self, context: Context) -> None:
-        """Lets a thread read on; only while nothing that was read lies ready."""
-        self.feed = Feed(context.run_ahead(self.feed.cursor, AUTOTUNE))
-        self.ahead = self.measured = True
-
-    def state(self) -> State:
-        return [self.number, self.before, int(self.ahead), self.feed.state()]
-
-    def close(self) -> None:
-        self.feed.close()
-        self.hold.release()
 
 
 class CycleCursor(Cursor):
@@ -91,6 +62,7 @@ class CycleCursor(Cursor):
         self._round_length = cycle_length * self._block_length
         self._num_ahead = num_ahead
         self._supply = Supply(context)
+        self._carrying = Carrying(context, cycle_length)
         # Of elements whose datasets were read at once: their arrays may lie in what was given last.
         self._spent: list[Hold] = []
         # Rounds that were woven and not given yet, how many of their elements were, and the position before them.
@@ -100,7 +72,7 @@ class CycleCursor(Cursor):
         # What is gathered may have no more bytes than this.
         self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64)
         self._ended = False
-        self._slots: list[_Slot | None] = [None] * cycle_length
+        self._slots: list[Slot | None] = [None] * cycle_length
         self._num_open = 0
         self._turn = 0
         self._given = 0
@@ -133,7 +105,7 @@ class CycleCursor(Cursor):
                 self._leave(slot)
                 continue
             else:
-                few = self._few(left)
+                few = self._few(left) if slot.carried is None else self._carrying.few(left)
                 if few >= self._round_length and not self._given and self._weave(few):
                     continue
                 block = self._take(slot, few)
@@ -165,7 +137,7 @@ class CycleCursor(Cursor):
         if each > self._each_bytes:
             self._each_bytes = each
 
-    def _take(self, slot: _Slot, left: int) -> Block | None:
+    def _take(self, slot: Slot, left: int) -> Block | None:
         """The elements of a turn, or some of them; None if there are no more."""
         if self._num_ahead:
             self._read.add(self._turn)
@@ -177,15 +149,19 @@ class CycleCursor(Cursor):
             turn = min(left, self._block_length - self._given)
             block = slot.feed.take(1) if slot.live else slot.feed.take(turn, self._demand(left, turn))
         if block is not None:
+            if slot.carried is not None:
+                block = self._carrying.owned(block)
             if slot.left > 0:
                 slot.left -= block.size
             self._count(block.size - int(block.has_failures))
         return block
 
-    def _take_of_sure(self, slot: _Slot, left: int) -> Block | None:
+    def _take_of_sure(self, slot: Slot, left: int) -> Block | None:
         """Elements of the only dataset at a time, which is left with its last one: small ones end as soon as begun."""
         block = slot.feed.cursor.pull(min(left, slot.left))
         if block is not None:
+            if slot.carried is not None:
+                block = self._carrying.owned(block)
             slot.left -= block.size
             if not slot.left:
                 self._leave(slot)
@@ -229,7 +205,8 @@ class CycleCursor(Cursor):
             if slot.left > 0:
                 slot.left -= taken
         parts = [part if part.size == taken else part[:taken] for part in parts]
-        self._woven = interleaved(parts, self._block_length, self._context.arena.empty)
+        woven = interleaved(parts, self._block_length, self._context.arena.empty)
+        self._woven = self._carrying.owned(woven) if self._carrying.has_any else woven
         return True
 
     def _take_woven(self, woven: Block, n: int) -> Block:
@@ -239,7 +216,7 @@ class CycleCursor(Cursor):
             self._woven = self._before_woven = None
         return woven if not start and n >= woven.size else woven[start : start + n]
 
-    def _first(self, slot: _Slot) -> Block | None:
+    def _first(self, slot: Slot) -> Block | None:
         """The first element of a dataset; if it took long, or that is wished for, a thread reads on."""
         start = perf_counter_ns()
         block = slot.feed.take(1)
@@ -270,10 +247,11 @@ class CycleCursor(Cursor):
         self._given = 0
         self._turn = (self._turn + 1) % len(self._slots)
 
-    def _leave(self, slot: _Slot) -> None:
+    def _leave(self, slot: Slot) -> None:
         self._slots[self._turn] = None
         self._num_open -= 1
         slot.close()
+        self._carrying.release(slot.carried)
         if self._num_ahead:
             self._context.settle_account(self._turn + 1)
         self._next_turn()
@@ -294,14 +272,18 @@ class CycleCursor(Cursor):
             return None
         dataset = self._dataset_of(row, supply.number - 1)
         if type(dataset) is not Failed:
+            carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
             block = self._context.read_dataset(dataset, at_once) if len(self._slots) == 1 else None
             if block is not None:
+                if carried is not None:
+                    block = self._carrying.owned(block)
+                    self._carrying.release(carried)
                 if not self._spent or self._spent[-1] is not supply.hold:
                     self._spent.append(supply.hold.share())
                 return block
             piece = supply.piece(row)
             ahead = self._turn < self._num_ahead and self._may_read_ahead()
-            dataset = self._enter(self._turn, dataset, piece, ahead)
+            dataset = self._enter(self._turn, dataset, piece, carried, ahead)
             if type(dataset) is not Failed:
                 return None
             piece.hold.release()
@@ -319,18 +301,20 @@ class CycleCursor(Cursor):
         except Exception as error:
             return self._failed(error, number)
 
-    def _enter(self, index: int, dataset: Any, piece: Piece, ahead: bool) -> Failed | None:
+    def _enter(self, index: int, dataset: Any, piece: Piece, carried: Lease | None, ahead: bool) -> Failed | None:
         """Opens a dataset in a slot; a failure if that cannot be."""
         try:
             account = index + 1 if self._num_ahead else 0
             cursor = self._context.open_dataset(dataset, self._key, piece.number, account=account)
         except OverBudget:
             piece.hold.release()
+            self._carrying.release(carried)
             raise
         except Exception as error:
+            self._carrying.release(carried)
             return self._failed(error, piece.number)
         # The dataset may keep the element that it was made of for as long as it is read.
-        slot = _Slot(piece.number, piece.before, piece.hold, dataset.node, cursor)
+        slot = Slot(piece, carried, dataset.node, cursor)
         slot.measured = not self._num_ahead
         self._slots[index] = slot
         self._num_open += 1
@@ -396,7 +380,10 @@ class CycleCursor(Cursor):
         """Makes a dataset again that was being read, and moves to where that was."""
         piece = self._supply.again(number, before)
         dataset = self._dataset_of(piece.row, number)
-        failed = dataset if type(dataset) is Failed else self._enter(index, dataset, piece, bool(ahead))
+        failed = dataset if type(dataset) is Failed else None
+        if failed is None:
+            carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
+            failed = self._enter(index, dataset, piece, carried, bool(ahead))
         slot = self._slots[index]
         if failed is not None or slot is None:
             raise StateError(f"input element {number}, of which a dataset was being read, is no longer there")
@@ -407,23 +394,10 @@ class CycleCursor(Cursor):
         for slot in self._slots:
             if slot is not None:
                 slot.close()
+                self._carrying.release(slot.carried)
         self._slots, self._num_open = [None] * len(self._slots), 0
         self._ended = True
         self._woven = None
         self._release_spent()
+        self._carrying.close()
         self._supply.close()
-
-
-def _sure_size(node: Node) -> int:
-    """How many elements a plan gives, where that is as sure as for a source, batches of it, and a function of either.
-
-    Not for batches of what a function gives: an element that fails begins a new batch.
-    """
-    source, collates = node, False
-    while (traits := source.op.traits) is not SOURCE:
-        if not traits.collates and (collates or not traits.one_to_one):
-            return UNKNOWN
-        source, collates = source.input, traits.collates
-    if collates and source.op.reading_may_fail:
-        return UNKNOWN
-    return node.spec.cardinality if node.inputs else node.op.num_elements

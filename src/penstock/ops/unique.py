@@ -14,6 +14,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, PenstockError, StateError
+from ..memory.ledger import nothing_expected
 from ..memory.transit import MOST_SINGLY
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
@@ -165,7 +166,7 @@ class _UniqueCursor(UnaryCursor):
             self._new_rows(block)
 
     def close(self) -> None:
-        self._context.share.expects = lambda: 0
+        self._context.share.expects = nothing_expected
         self._context.share.remark = lambda: ""
         self._keys.clear()
         self._context.share.discharge(self._held_bytes)

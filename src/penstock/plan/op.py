@@ -317,6 +317,11 @@ class Op:
         return 0
 
     @property
+    def array_bytes(self) -> int:
+        """Bytes of the arrays that a source gives its elements of, whoever else holds them."""
+        return 0
+
+    @property
     def absorbed(self) -> tuple[Op, ...]:
         """Operators that the optimizer has put into this one."""
         return ()

@@ -28,6 +28,10 @@ _READY_BYTES = 800
 _FEW = 16
 
 
+def _nothing() -> bool:
+    return False
+
+
 class Boundary:
     """Where blocks pass from one thread to another, as the ledger must know it.
 
@@ -40,12 +44,18 @@ class Boundary:
     def __init__(self, outer: Boundary | None) -> None:
         self._outer = outer
         #: Whether something waits here for its consumer, or is still in the consumer's hands.
-        self.holds: Callable[[], bool] = lambda: False
+        self.holds: Callable[[], bool] = _nothing
 
     @property
     def is_outermost(self) -> bool:
         """Whether the caller's own thread takes what crosses here."""
         return self._outer is None
+
+    def close(self) -> None:
+        """Nothing will cross here again, and whoever did is forgotten: they know each other, and what was read by one
+        of an inner dataset must not stay until garbage is collected.
+        """
+        self.holds = _nothing
 
     def may_release(self) -> bool:
         return self.holds() or self.outer_may_release()

@@ -279,3 +279,4 @@ class AheadCursor(Cursor):
         self._stowage.close()
         self._ended = True
         self._input.close()
+        self._boundary.close()

@@ -444,6 +444,7 @@ class ParallelCursor(Cursor):
         self._stowage.close()
         self._ended = True
         self._input.close()
+        self._boundary.close()
 
 
 class _InFlight:

@@ -1,0 +1,118 @@
+"""Carried: bytes of arrays that live by one dataset alone.
+
+The sources of a dataset that a user's function returned give elements of arrays. One of the user's, of which every such
+dataset shows a part, lives anyway; one that the function has made lives as long as the dataset. Which is which follows
+from who refers to it: references from within the plan are counted, and compared with all that there are.
+
+Only memory whose owner is known is looked at: of arrays, `bytes` and `bytearray`. Mapped files are the page cache's,
+and what other libraries lend may be somebody's table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from ..element import is_dataset, leaf_bytes
+from .node import Node
+from .op import Op
+
+__all__ = ["carried_bytes"]
+
+
+def carried_bytes(dataset: Any, small_bytes: int) -> int:
+    """Bytes that will be free when the dataset is dropped; 0 where its arrays have no more than `small_bytes`.
+
+    The caller must refer to the dataset by one variable.
+    """
+    if _array_bytes(dataset.node) <= small_bytes:
+        return 0
+    plan = _Plan(dataset)
+    return plan.carried_bytes() if getrefcount(plan.things[0]) <= _BY_ONE_VARIABLE else 0
+
+
+def _array_bytes(node: Node) -> int:
+    """Bytes of all arrays in a plan, whoever holds them."""
+    total: int = node.op.array_bytes
+    for child in node.inputs:
+        total += _array_bytes(child)
+    return total
+
+
+class _Plan:
+    """All that a dataset refers to and that may hold arrays, with the references within it."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.things = [dataset]
+        self._num_inner = [0]
+        self._below: list[list[int]] = []
+        places = {id(dataset): 0}
+        for thing in self.things:  # which grow meanwhile
+            below: list[int] = []
+            for part in _parts(thing):
+                place = places.setdefault(id(part), len(places))
+                if place == len(self.things):
+                    self.things.append(part)
+                    self._num_inner.append(0)
+                self._num_inner[place] += 1
+                below.append(place)
+            self._below.append(below)
+
+    def carried_bytes(self) -> int:
+        # What is referred to from outside, and by that all below it, is somebody else's too.
+        shared = [i for i in range(1, len(self.things)) if getrefcount(self.things[i]) - _LISTED > self._num_inner[i]]
+        seen = set(shared)
+        for i in shared:  # which grows meanwhile
+            new = [place for place in self._below[i] if place not in seen]
+            seen.update(new)
+            shared += new
+        return sum(_own_bytes(thing) for i, thing in enumerate(self.things) if i not in seen)
+
+
+# The list of things, and getrefcount's own argument.
+_LISTED = 2
+
+
+def _parts(thing: Any) -> list[Any]:
+    """What a thing refers to and may hold arrays."""
+    if isinstance(thing, (np.ndarray, memoryview)):
+        owner = thing.base if isinstance(thing, np.ndarray) else thing.obj
+        return [owner] if isinstance(owner, (np.ndarray, bytes, bytearray, memoryview)) else []
+    if is_dataset(thing):
+        parts: Any = [thing.node]
+    elif isinstance(thing, dict):
+        parts = thing.values()
+    elif isinstance(thing, (tuple, list)):
+        parts = thing
+    elif isinstance(thing, (bytes, bytearray)) or (isinstance(thing, Op) and thing.held_bytes):
+        return []  # elements of a window are on the account of who made it
+    else:
+        parts = [getattr(thing, field.name, None) for field in dataclasses.fields(thing)]
+    return [part for part in parts if isinstance(part, (np.ndarray, tuple, list, dict)) or _has_fields(part)]
+
+
+def _has_fields(part: Any) -> bool:
+    return dataclasses.is_dataclass(part) and not isinstance(part, type)
+
+
+def _own_bytes(thing: Any) -> int:
+    if isinstance(thing, np.ndarray):
+        return leaf_bytes(thing) if thing.base is None else 0
+    return len(thing) if isinstance(thing, (bytes, bytearray)) else 0
+
+
+def _references_by_one_variable() -> int:
+    """What is counted for a thing in the list that only its caller has, by one variable: depends on the interpreter."""
+
+    def count(thing: Any) -> int:
+        things = [thing]
+        return getrefcount(things[0])
+
+    alone = np.empty(0)
+    return count(alone)
+
+
+_BY_ONE_VARIABLE = _references_by_one_variable()

@@ -1,0 +1,46 @@
+"""Programs that run in a process of their own: inner datasets over arrays of 4 MB each that nobody else holds.
+
+python carried_children.py <name>: see PIPELINES. Each prints one line of JSON.
+"""
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+from penstock.observe.process import PeakMemory
+from tests.memory.children import MB, settled, warm_up
+
+D = ps.Dataset
+NUM_MADE = 24
+NUM_ROWS = 40
+
+
+def made(*_: Any) -> Any:
+    return D.from_tensor_slices(np.ones((NUM_ROWS, 4 * MB // NUM_ROWS), np.uint8))
+
+
+#: The budget in MB, and the pipeline.
+PIPELINES: dict[str, tuple[int, Any]] = {
+    "flat_mapped": (16, lambda: D.range(NUM_MADE).flat_map(made)),
+    "interleaved": (24, lambda: D.range(NUM_MADE).interleave(made, cycle_length=4)),
+    "in_threads": (24, lambda: D.range(NUM_MADE).interleave(made, cycle_length=4, num_parallel_calls=4)),
+    "grouped": (16, lambda: D.range(NUM_MADE).group_by_window(lambda i: 0, made, window_size=1)),
+    "shuffled": (24, lambda: D.range(NUM_MADE).flat_map(made).shuffle(NUM_MADE * NUM_ROWS, seed=1)),
+}
+
+
+def under_watch(name: str) -> dict[str, Any]:
+    budget, make = PIPELINES[name]
+    warm_up()
+    before = settled()
+    with PeakMemory(period_s=0.001) as watch, make().run(memory=budget * MB) as run:
+        count = sum(1 for _ in run)
+    growth = watch.peak_bytes - before
+    return {"growth": growth, "most": budget * MB, "count": count, "expected": NUM_MADE * NUM_ROWS}
+
+
+if __name__ == "__main__":
+    print(json.dumps(under_watch(sys.argv[1])))
