@@ -1,6 +1,7 @@
 """The smallest budget that `explain` names is enough above a map in threads, whatever reads its elements.
 
-All elements are of one size and were all seen, so that nothing is left to chance but the threads.
+All elements are of one size and were all seen, so that nothing is left to chance but the threads. A run that was not
+sampled learns what its stages need from the first element that it delivers.
 """
 
 from collections.abc import Callable
@@ -55,11 +56,18 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("size", [20_000, 160_000])
 @pytest.mark.parametrize("num_parallel_calls", [4, ps.AUTOTUNE], ids=["4", "AUTOTUNE"])
 @pytest.mark.parametrize("build", OPERATORS.values(), ids=OPERATORS)
-def test_the_minimum_is_enough(build: Callable[[Any], Any], num_parallel_calls: int, size: int) -> None:
-    rows = D.range(COUNT).map(lambda i: np.full(size, i, np.uint8), num_parallel_calls=num_parallel_calls)
-    dataset = build(rows)
+@pytest.mark.parametrize("is_made_anew", [False, True], ids=["sampled", "made anew"])
+def test_the_minimum_is_enough(
+    build: Callable[[Any], Any], num_parallel_calls: int, size: int, is_made_anew: bool
+) -> None:
+    def make() -> Any:
+        return build(D.range(COUNT).map(lambda i: np.full(size, i, np.uint8), num_parallel_calls=num_parallel_calls))
+
+    dataset = make()
     minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
     expected = sum(1 for _ in dataset.run(epoch=0))
+    if is_made_anew:  # another program, which knows the number and nothing else
+        dataset = make()
     for _ in range(2):
         with dataset.run(memory=minimum, epoch=0) as run:
             assert sum(1 for _ in run) == expected

@@ -120,6 +120,15 @@ class Share:
         """Whether to make one element at a time."""
         return self._ledger.frugal
 
+    @property
+    def is_untried(self) -> bool:
+        """Whether nobody knows yet what other stages will need."""
+        return self._ledger.is_untried
+
+    def may_work_ahead(self, nbytes: int) -> bool:
+        """Whether it may hold so many bytes more for speed alone: few while nobody knows what others will need."""
+        return not self.is_untried or self.charged_bytes + nbytes <= self._ledger.budget_bytes // 8
+
     def waiting_while(self, others_may_release: Callable[[], bool]) -> AbstractContextManager[None]:
         """Within it this thread waits for room, as long as somebody is sure to release some without its help."""
         return self._ledger.waiting_while(others_may_release)
@@ -200,6 +209,8 @@ class Ledger:
         self.under_pressure = False
         #: Whether stages make one element at a time, to see what they need.
         self.frugal = False
+        #: Whether no element was delivered yet, and some stages cannot know what they will need for one.
+        self.is_untried = False
         #: Slack that was asked for when there was too little of it for the last time.
         self.wanted_bytes = 0
         self.shares: list[Share] = []

@@ -72,8 +72,10 @@ class Admission:
     reserve the largest seen of about so many elements × 1.25, or for each element they will have the largest seen if
     that is more.
     They are made only if as much as the stages below took is free as well, with room for two of the largest batches, or
-    an eighth of the budget, beyond: working ahead is a luxury, and must not take what a batch needs. A stage with
-    nothing in flight may always make one block, or the run could not go on at all.
+    an eighth of the budget, beyond: working ahead is a luxury, and must not take what a batch needs. Until the first
+    element is delivered, of a pipeline that was not sampled, nobody knows how much that is: a stage works ahead with an
+    eighth of the budget at most. A stage with nothing in flight may always make one block, or the run could not go on
+    at all.
 
     Args:
         feeds_caller: Whether no other thread stands between this stage and the caller: then the two batches are the one
@@ -98,6 +100,8 @@ class Admission:
 
         `or_one`: rather one than none.
         """
+        if size > 1 and not self._share.may_work_ahead(self._wanted(size)):
+            size = 1
         lease = self.try_admit(num_in_flight, size)
         if lease is None and size > 1 and or_one:
             size, lease = 1, self.try_admit(num_in_flight)
@@ -112,7 +116,7 @@ class Admission:
         if size > 1 and self._measured:
             each = max(1, share.planned_bytes, int(self._largest_each * _GROWTH))
             size = min(size, share.spare_bytes // each)
-            lease = share.try_acquire(size * each) if size > 1 else None
+            lease = share.try_acquire(size * each) if size > 1 and share.may_work_ahead(size * each) else None
             if lease is not None:
                 return size, lease
         return 1, share.acquire(0)
@@ -130,7 +134,7 @@ class Admission:
             self._alone = True
             # Reserved where it can be: others who begin before this one has settled must see it.
             return self._share.try_acquire(wanted) or self._share.acquire(0)
-        if not self._measured or self._share.under_pressure:
+        if not self._measured or self._share.under_pressure or not self._share.may_work_ahead(wanted):
             return None
         slots = self._arena.slots
         unused, budget = slots.unused_bytes, self._share.budget_bytes
@@ -162,8 +166,8 @@ class Admission:
         self._largest += [0] * (kind + 1 - len(self._largest))
         if nbytes > self._largest[kind] or not self._measured:
             self._largest[kind], self._measured = max(self._largest[kind], nbytes), True
-            # One block must always fit, whatever others make ahead meanwhile.
-            self._share.raise_floor(int(max(self._largest) * _GROWTH))
+            # One element must always fit, whatever others make ahead meanwhile.
+            self._share.raise_floor(int(self._largest_each * _GROWTH))
         if lease.ahead and self._many:
             nbytes += _READY_BYTES + objects_of_block(block)
         lease.settle(nbytes)

@@ -125,6 +125,15 @@ class Stages:
         division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0, num_elements=None))
         return [(self.shares[id(need.node)], need.floor_bytes) for need in division.needs]
 
+    def keep_first_needs(self) -> None:
+        """The first element is there, and tells what stages need: no less is left to each where the budget is small.
+
+        With twice as much there is room for what they hold and for those who work ahead.
+        """
+        self.ledger.is_untried = False
+        if 2 * sum(nbytes for _, nbytes in self.needs()) > self.ledger.aim_bytes:
+            self.ledger.keep_needs(overdraw=False)
+
     def measured(self) -> tuple[Measured, ...]:
         """What each stage of the plan gave and held so far, sources first."""
         return () if self._plan is None else tuple(map(self._measured, self._plan.walk()))

@@ -71,6 +71,7 @@ class Run:
         return_freed_arrays(settings.budget_bytes)
         self.ledger = Ledger(settings.budget_bytes, settings.pool)
         self.ledger.frugal = settings.frugal
+        self.ledger.is_untried = not division.complete
         self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())
         stages = self._stages = Stages(self.ledger, settings, self._make_dataset)
         try:
@@ -139,6 +140,8 @@ class Run:
         if block is None:
             self._close_at("end")
             raise StopIteration
+        if self.ledger.is_untried:
+            self._stages.keep_first_needs()
         rows = self._rows = block.rows()
         self._offset = 0
         if self._adapting:
@@ -159,6 +162,8 @@ class Run:
             raise
         if block is None:
             self._close_at("end")
+        elif self.ledger.is_untried:
+            self._stages.keep_first_needs()
         return block
 
     @property

@@ -156,7 +156,9 @@ class ParallelCursor(Cursor):
                 # one by one only where the consumer has nothing else to wait for.
                 is_cheap = self._pieces.num_joined > 1 and bool(self._tickets)
                 or_one = size <= self._pieces.num_together and not is_cheap
-                size, lease = self._admission.try_admit_some(len(self._tickets), size, or_one)
+                # While nobody knows what others need, what the consumer has counts too: he may ask another stage next.
+                num_in_flight = len(self._tickets) + (self._share.is_untried and bool(self._given))
+                size, lease = self._admission.try_admit_some(num_in_flight, size, or_one)
             if lease is None:
                 if not self._ended and not self._threads.stopped:
                     self._is_short = self._was_short = True
@@ -330,11 +332,14 @@ class ParallelCursor(Cursor):
 
     def _leave(self, ticket: Ready) -> None:
         self._tickets.remove(ticket)
+        self._let_first_come()
+        self._given_back.notify()
+        self._call_up()
+
+    def _let_first_come(self) -> None:
         first = self._tickets[0] if self._tickets else self._begun
         if first is not None:
             first.lease.come_first()
-        self._given_back.notify()
-        self._call_up()
 
     def _take_back(self) -> None:
         """The consumer asks again: what it was given is no longer on its way."""
@@ -343,6 +348,7 @@ class ParallelCursor(Cursor):
                 while self._given:
                     self._given[-1].release()  # first, as in `_take`
                     self._given.pop()
+                self._let_first_come()
                 self._given_back.notify()
 
     def _pull_inline(self, n: int) -> Block | None:
