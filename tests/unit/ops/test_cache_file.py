@@ -261,7 +261,7 @@ def test_a_footer_that_names_too_few_batches(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_nothing_can_be_made_in() -> None:
-    with pytest.raises(ps.errors.BadArgument, match="no file can be made in /proc for x: .*name another directory"):
+    with pytest.raises(ps.errors.BadArgument, match=r"no file can be made in /proc for x: .*name another directory"):
         list(ps.Dataset.range(5).cache("/proc/x"))
 
 
@@ -281,8 +281,6 @@ def test_bytes_are_in_the_order_of_the_machine_in_all_epochs(tmp_path: Path, kee
         found = list(ds)
         assert [x["a"].tolist() for x in found] == rows.tolist()
         assert {x["a"].dtype.isnative for x in found} == {True}
-    run = ds.run()  # one that does not write goes by
-    assert all(x["a"].dtype.isnative for x in run)
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
