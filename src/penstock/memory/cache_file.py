@@ -25,7 +25,7 @@ from .ipc import IpcReader, IpcWriter
 from .ledger import format_bytes
 from .place import Place
 
-__all__ = ["CacheFile", "PassId", "complete_file", "sync", "sync_directory", "told_if_full"]
+__all__ = ["WHAT_TO_DO", "CacheFile", "PassId", "complete_file", "sync", "sync_directory", "told_if_full"]
 
 _KEY = "penstock.cache"
 
@@ -58,7 +58,7 @@ class PassId:
                 raise ValueError(f"version {value['version']!r}, and this penstock reads version 1")
             return cls(value["operators"], value["epoch"], value["seeds"])
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{reader.path}: it is not the file of a cache: {error}; {_WHAT_TO_DO}") from error
+            raise FormatError(f"{reader.path}: it is not the file of a cache: {error}; {WHAT_TO_DO}") from error
 
     def check(self, operators: Sequence[str], path: str) -> None:
         """Refuses a file that another pipeline wrote."""
@@ -69,11 +69,11 @@ class PassId:
             return
         old, new = (texts[where] if where < len(texts) else "not there" for texts in (was, now))
         raise CacheMismatch(
-            f"{path} was written by another pipeline: operator {where} {what_changed(old, new)}; {_WHAT_TO_DO}"
+            f"{path} was written by another pipeline: operator {where} {what_changed(old, new)}; {WHAT_TO_DO}"
         )
 
 
-_WHAT_TO_DO = "delete the file, or use another name"
+WHAT_TO_DO = "delete the file, or use another name"
 
 
 def complete_file(path: str, operators: Sequence[str]) -> tuple[BatchIndex, PassId] | None:
@@ -86,10 +86,20 @@ def complete_file(path: str, operators: Sequence[str]) -> tuple[BatchIndex, Pass
     except FileNotFoundError:
         return None
     except FormatError as error:
-        raise FormatError(f"{error}; {_WHAT_TO_DO}") from error
+        raise FormatError(f"{error}; {WHAT_TO_DO}") from error
     written = PassId.of_file(reader)
     written.check(operators, path)
     return index, written
+
+
+def _no_place(path: str, error: OSError) -> BadArgument:
+    """Why no file can be made there."""
+    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
+    if not os.path.isdir(folder):
+        return BadArgument(f"filename: there is no directory {folder} for {name}")
+    return BadArgument(
+        f"filename: no file can be made in {folder} for {name}: {error.strerror}; name another directory"
+    )
 
 
 class CacheFile:
@@ -111,9 +121,12 @@ class CacheFile:
         try:
             with told_if_full(path + ".lock"):
                 lock = _try_lock(path + ".lock")
-        except FileNotFoundError:
-            folder = os.path.dirname(path) or "."
-            raise BadArgument(f"filename: there is no directory {folder} for {os.path.basename(path)}") from None
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            raise _no_place(path, error) from None
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            raise _no_place(path, error) from None
         if lock is None:
             return None
         if os.path.exists(path):  # somebody else has completed it in the meantime

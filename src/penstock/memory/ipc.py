@@ -390,6 +390,8 @@ class IpcReader:
                     raise self.wrong(f"it is damaged: at byte {offset:,} is not the batch that its footer names")
                 yield found
                 offset += found.stored.nbytes
+            if self.batch_at(offset, self.batches_end) is not None:
+                raise self.wrong(f"it is damaged: its footer does not name the batch at byte {offset:,}")
         except (FormatError, struct.error) as error:
             if isinstance(error, FormatError) and str(error).startswith(self.path):
                 raise
@@ -424,7 +426,7 @@ class IpcReader:
         except PenstockError:
             raise
         except (pa.ArrowException, ArithmeticError, LookupError, OSError, SyntaxError, TypeError, ValueError) as error:
-            raise self.wrong(f"it is damaged: {error}") from error
+            raise self.wrong(f"it is damaged: what it says of its elements cannot be read ({error})") from error
         except (struct.error, RecursionError, MemoryError) as error:
             raise self.wrong(f"its footer is damaged: {error}") from error
 

@@ -6,9 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Structure, detach, leaf_bytes, read_only
+from ..element import Ragged, Sparse, Structure, detach, leaf_bytes, read_only
 
-__all__ = ["sealed"]
+__all__ = ["in_native_order", "sealed"]
+
+
+def in_native_order(element: Any) -> Any:
+    """The element with the machine's order of bytes in all arrays, which is what files give back."""
+    if isinstance(element, np.ndarray):
+        return element if element.dtype.isnative else element.astype(element.dtype.newbyteorder("="))
+    if isinstance(element, Ragged):
+        return Ragged(in_native_order(element.values), in_native_order(element.row_splits))
+    if isinstance(element, Sparse):
+        parts = element.indices, element.values, element.dense_shape
+        return Sparse(*map(in_native_order, parts))
+    structure = Structure.of(element)
+    if structure.is_leaf:
+        return element
+    leaves = structure.flatten(element)
+    converted = [in_native_order(leaf) for leaf in leaves]
+    if all(new is old for new, old in zip(converted, leaves, strict=True)):
+        return element
+    return structure.unflatten(converted)
 
 
 def sealed(element: Any) -> tuple[Any, int]:

@@ -13,9 +13,10 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, detach, nbytes_of, string
-from ..errors import BadType, OverBudget, PenstockError
+from ..errors import BadType, FormatError, OverBudget, PenstockError
 from ..memory.arena import slot_bytes
 from ..memory.batch_index import BATCH_INDEX_BYTES
+from ..memory.cache_file import WHAT_TO_DO
 from ..memory.fixed_rows import FixedRows, RowKind
 from ..memory.place import BATCH_HEAD_BYTES, Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, several, times
@@ -185,6 +186,10 @@ class _CacheCursor(Cursor):
                 self._lease.settle(place.stored.nbytes)
             try:
                 rows = place.reader.read(place.stored, self._buffer, writeable=True)
+            except FormatError as error:
+                if not self._pass.kept.is_in_file:
+                    raise
+                raise FormatError(f"{error}; {WHAT_TO_DO}") from error
             except OverBudget:
                 if can_be_made:
                     return None  # what was let go is set aside for others; these are made again

@@ -16,7 +16,7 @@ from ..errors import PenstockError
 from ..memory.cache_file import CacheFile, PassId, complete_file
 from ..memory.kept import KeptElements
 from ..memory.overflow import Overflow
-from ..memory.sealing import sealed
+from ..memory.sealing import in_native_order, sealed
 from ..memory.spill import LastingSpill, SpillSpace
 from ..plan.identity import identity_of
 from ..plan.node import Node
@@ -64,6 +64,7 @@ class CachedPass:
     def passed(self, place: int, number: int, rows: list[Any]) -> list[Any]:
         """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
         with self._lock:
+            rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
             good = [sealed(row) for row in rows if type(row) is not Failed]
             late = self.kept.num_kept - number
             kept = [False] * len(good)

@@ -17,6 +17,7 @@ from ..memory.compression import codec_of, compressing_bytes, held_to_read
 from ..memory.ledger import Share
 from ..memory.place import BATCH_HEAD_BYTES
 from ..memory.saved_set import BATCH_BYTES, SavedSet, SetWriter, check_path, is_saved, shard_of
+from ..memory.sealing import in_native_order
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.identity import identity_of
 from ..plan.node import Node
@@ -174,14 +175,18 @@ class _SnapshotCursor(Cursor):
                 self._writer = None
             return None
         place, self._place = self._place, self._place + block.size
-        if writer is None:
+        if self._reads:
             return block
-        rows = [self._written(writer, row, place + i) for i, row in enumerate(block.rows())]
-        return Block.of_rows(rows) if any(type(row) is Failed for row in rows) else block
+        before = block.rows()
+        rows = [self._passed(writer, row, place + i) for i, row in enumerate(before)]
+        return block if all(new is old for new, old in zip(rows, before, strict=True)) else Block.of_rows(rows)
 
-    def _written(self, writer: SetWriter, row: Any, place: int) -> Any:
-        """The element, saved; or the failure of the function that names its file."""
+    def _passed(self, writer: SetWriter | None, row: Any, place: int) -> Any:
+        """The element as files give it back, saved; or the failure of the function that names its file."""
         if type(row) is Failed:
+            return row
+        row = in_native_order(row)
+        if writer is None:
             return row
         shard = 0
         if self._op.shard_func is not None:
