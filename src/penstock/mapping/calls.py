@@ -172,8 +172,8 @@ class MeasuredCalls:
     def _measured(self, element: Any) -> Any:
         """A call that nothing runs beside."""
         assert self._watch is not None
-        if self._alarmed:
-            self._watch.absorb(self._lease.nbytes)
+        if self._alarmed and self._watch.absorb(self._lease.nbytes):
+            self._alarmed, self._num_due = False, 1
         before, start = self.temporary_bytes, perf_counter_ns()
         result = call_measured(self._saw, self._function, (element,), {})
         now = perf_counter_ns()

@@ -47,15 +47,20 @@ class GrowthWatch:
         if self._thread is not None:
             self._thread.join()
 
-    def absorb(self, reserved_bytes: int) -> None:
+    def absorb(self, reserved_bytes: int) -> bool:
         """No call is running: what the process has grown by is nothing that calls took for a moment.
 
         Args:
             reserved_bytes: What is known only as reserved for calls.
+
+        Returns:
+            Whether that is reason enough for the alarm.
         """
         trim_heap()
-        self._baseline_bytes = anonymous_bytes() - self._known_bytes() + reserved_bytes
-        self._rung = False
+        baseline_bytes = anonymous_bytes() - self._known_bytes() + reserved_bytes
+        stays = baseline_bytes - self._baseline_bytes > _SPARE_BYTES // 2
+        self._baseline_bytes, self._rung = baseline_bytes, False
+        return stays
 
     def _look_on(self) -> None:
         while not self._stop.wait(_PERIOD_S):

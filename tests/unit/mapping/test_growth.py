@@ -16,11 +16,13 @@ def test_growth_that_nobody_knows_of_is_told_once_and_again_after_a_look() -> No
     try:
         first = np.ones(4_000_000)
         assert rung.acquire(timeout=PATIENCE_S)
-        watch.absorb(0)
+        assert watch.absorb(0)
         assert not rung.acquire(timeout=0.02)  # it is there, and will stay
         second = np.ones(4_000_000)
         assert rung.acquire(timeout=PATIENCE_S)
         assert first.sum() == second.sum()
+        del second
+        assert not watch.absorb(0)  # it has gone again
     finally:
         watch.stop()
 
