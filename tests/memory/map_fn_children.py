@@ -69,9 +69,47 @@ def compiled_by_numba() -> dict[str, Any]:
     return of_the_question(200_000, jit="numba")
 
 
+def growing(size: int, num_elements: int, num_parallel_calls: int | None) -> dict[str, Any]:
+    """Each call takes more than the one before, in the end four times the budget of 16 MB."""
+    ps.map_fn(lambda x: x, np.arange(64), "16MB", num_parallel_calls=num_parallel_calls)
+    before, refused = settled(), False
+    with PeakMemory(period_s=0.001) as watch:
+        try:
+            ps.map_fn(
+                lambda x: np.ones(int(x) * size).sum(),
+                np.arange(num_elements),
+                "16MB",
+                num_parallel_calls=num_parallel_calls,
+            )
+        except ps.errors.ElementTooLarge:
+            refused = True
+    return {"growth": watch.peak_bytes - before, "refused": refused}
+
+
+def growing_fast() -> dict[str, Any]:
+    return growing(40_000, 200, 4)
+
+
+def growing_slowly() -> dict[str, Any]:
+    return growing(8_000, 1_000, ps.AUTOTUNE)
+
+
+def growing_in_one_thread() -> dict[str, Any]:
+    return growing(40_000, 200, 1)
+
+
 PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
     program.__name__: program
-    for program in (of_the_question, large_temporaries, large_results, compiled_by_jax, compiled_by_numba)
+    for program in (
+        of_the_question,
+        large_temporaries,
+        large_results,
+        compiled_by_jax,
+        compiled_by_numba,
+        growing_fast,
+        growing_slowly,
+        growing_in_one_thread,
+    )
 }
 
 if __name__ == "__main__":

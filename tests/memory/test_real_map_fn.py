@@ -17,3 +17,10 @@ def test_map_fn_stays_within_its_budget(name: str, count: int) -> None:
     assert found["equal"]
     assert found["count"] == count
     assert found["growth"] <= (64 + 16) * MB
+
+
+@pytest.mark.parametrize("name", ["growing_fast", "growing_slowly", "growing_in_one_thread"])
+def test_calls_that_take_more_and_more_are_refused_before_they_break_the_budget(name: str) -> None:
+    found = child(name, "map_fn_children.py")
+    assert found["refused"]
+    assert found["growth"] <= (16 + 16) * MB

@@ -2,8 +2,11 @@
 
 Elsewhere temporaries of users' functions are only shown. Here they are most of what there is: the function of one
 element makes a large array and sums it up. So the first calls run alone and are measured, a quarter more is reserved
-for each call that may run at a time, and no more run at a time than there is room for. As later elements may take more,
-the caller's own thread measures a call again from time to time (`look_again`).
+for each call that may run at a time, and no more run at a time than there is room for.
+
+Later elements may take more. So calls are measured, each alone, all through the run: whenever an eighth more were made,
+as long as that takes no more than a small part of the time, and some at once when the process grows by more than is
+known (`growth`). If that went on without a measured call to blame, fewer run at a time.
 """
 
 from __future__ import annotations
@@ -12,18 +15,30 @@ import functools
 import os
 import threading
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
+from ..element import arrays_in
 from ..errors import ElementTooLarge
-from ..memory.ledger import Lease, Share, format_bytes
+from ..memory.ledger import Lease, Ledger, Share, format_bytes
 from ..options import AUTOTUNE
 from ..runtime.temporaries import call_measured
 from .elems import only_part
+from .gate import Gate
+from .growth import GrowthWatch
+from .results import Results
 
 __all__ = ["MeasuredCalls", "reserve"]
 
 # The first call of a function loads and keeps things for the later ones: a few are measured.
 _NUM_MEASURED = 3
+# And so many when the process has grown: the next may be a small one.
+_NUM_ALARMED = 8
+# A call is measured whenever this part more were made; but between two of them is so many times what one took.
+_PART_LOOKED_AT = 8
+_REST = 50
+# Runs that are over by then need no thread that watches them.
+_SHORT_NS = 1_000_000
 _GROWTH = 1.25
 # As many threads as AUTOTUNE may start.
 _MOST_THREADS = 32
@@ -31,7 +46,7 @@ _MOST_THREADS = 32
 _SMALL_PART = 16
 
 
-def reserve(share: Share, lease: Lease, nbytes: int, num_calls: int, what: str) -> None:
+def reserve(share: Share, lease: Lease, nbytes: int, num_calls: int, what: str, result_bytes: int = 0) -> None:
     """Puts the temporaries of some calls at a time on the ledger; `what` says whose they are.
 
     A tenth of the budget is left to the results: a number that is enough for one must be enough for both.
@@ -41,6 +56,13 @@ def reserve(share: Share, lease: Lease, nbytes: int, num_calls: int, what: str) 
     if needed > room:
         # With what others hold, the tenth, and some more: the next measurement may differ by a little.
         enough = (share.budget_bytes - share.free_bytes - lease.nbytes + needed) * 6 // 5 + 65_536
+        if result_bytes > nbytes:
+            enough = max(enough, result_bytes * 3 // 2 + needed)
+            raise ElementTooLarge(
+                f"{what} returns {format_bytes(result_bytes)}, which on its way to `out` is held within the budget of "
+                f"{format_bytes(share.budget_bytes)}; use memory={enough:_} or more, or return less at a time. (All "
+                "results together are no part of it; give a memmap as `out` where they are more than memory holds.)"
+            )
         raise ElementTooLarge(
             f"{what} takes up to {format_bytes(nbytes)} beside its result, and {format_bytes(max(0, room))} of the "
             f"{format_bytes(share.budget_bytes)} budget are left to it; use memory={enough:_} or more"
@@ -66,29 +88,37 @@ class MeasuredCalls:
         self._function = function
         self._pack = pack
         self._most = {None: 1, AUTOTUNE: _MOST_THREADS}.get(num_parallel_calls, num_parallel_calls or 1)
-        self._lock = threading.RLock()
+        self._gate = Gate(self._most)
         self._share: Share
         self._lease: Lease
+        self._results: Results
+        self._watch: GrowthWatch | None = None
         self._consumer = 0
-        self._num_measured = 0
-        self._due = False
-        # Whether there is room for all calls that there can be, and none needs a look.
-        self._quick = False
-        self._places: threading.Semaphore | None = None
+        # Calls that the caller's thread may make with no more ado; none as soon as others call, too.
+        self._num_free = self._num_granted = 0
+        self._others_call = False
+        self._num_due = _NUM_MEASURED
+        self._alarmed = False
+        self._next_number = self._next_ns = self._begun_ns = 0
+        self._refusal = ""
         #: The most that a call was seen to take beside its result.
         self.temporary_bytes = 0
+        self.num_measured = 0
         #: Whether the function returns a list of components, which to the engine is a tuple.
         self.returns_list = False
-        #: How many calls may run at a time.
-        self.num_at_once = self._most
 
-    def begin(self, share: Share) -> None:
-        """The run has opened; from now on calls are on this account."""
-        self._share, self._lease = share, share.acquire(0)
+    def begin(self, ledger: Ledger, results: Results) -> None:
+        """The run has opened; from now on calls are on its account."""
+        self._share = ledger.share("temporaries of fn")
+        self._lease, self._results = self._share.acquire(0), results
         self._consumer = threading.get_ident()
+        self._watch = GrowthWatch(lambda: ledger.charged_bytes + results.written_bytes, self._alarm)
+        self._begun_ns = perf_counter_ns()
 
     def close(self) -> None:
         """The run is over."""
+        assert self._watch is not None
+        self._watch.stop()
         self._lease.release()
 
     def entry(self) -> Callable[..., Any]:
@@ -96,52 +126,88 @@ class MeasuredCalls:
         function, pack = self._function, self._pack
 
         def entry_of_one(element: Any) -> Any:
-            return function(element) if self._quick else self._with_care(element)
+            if self._num_free > 0:
+                self._num_free -= 1
+                return function(element)
+            return self._with_care(element)
 
         def entry_of_parts(*parts: Any) -> Any:
             element = pack(parts)
-            return function(element) if self._quick else self._with_care(element)
+            if self._num_free > 0:
+                self._num_free -= 1
+                return function(element)
+            return self._with_care(element)
 
         return functools.update_wrapper(entry_of_one if pack is only_part else entry_of_parts, function, updated=())
 
-    def look_again(self) -> None:
-        """Has the next call measured, if it is in this thread: others may be at work in the other ones."""
-        self._due, self._quick = True, False
+    def _alarm(self) -> None:
+        """The process has grown by more than is known: the next calls are measured."""
+        self._alarmed = True
+        self._num_due, self._num_free = _NUM_ALARMED, 0
 
     def _with_care(self, element: Any) -> Any:
-        if self._num_measured < _NUM_MEASURED or (self._due and threading.get_ident() == self._consumer):
-            with self._lock:
-                if self._num_measured < _NUM_MEASURED or self._due:
+        if self._refusal:
+            raise ElementTooLarge(self._refusal)
+        alone = threading.get_ident() == self._consumer
+        self._others_call |= not alone
+        self._gate.num_entered += self._num_granted
+        self._num_granted = 0
+        if self._is_due():
+            with self._gate.alone():
+                if self._is_due():  # no other thread was first
                     return self._measured(element)
-        if self._places is None:
+        self._gate.enter()
+        try:
+            if not self._others_call and not self._num_due:
+                self._num_free = self._num_granted = self._gate.num_entered // _PART_LOOKED_AT
             return self._function(element)
-        with self._places:
-            return self._function(element)
+        finally:
+            self._gate.leave()
+
+    def _is_due(self) -> bool:
+        if self._num_due:
+            return True
+        return self._gate.num_entered >= self._next_number and perf_counter_ns() >= self._next_ns
 
     def _measured(self, element: Any) -> Any:
-        before = self.temporary_bytes
+        """A call that nothing runs beside."""
+        assert self._watch is not None
+        if self._alarmed and self._watch.absorb(self._lease.nbytes):
+            self._alarmed, self._num_due = False, 1
+        before, start = self.temporary_bytes, perf_counter_ns()
         result = call_measured(self._saw, self._function, (element,), {})
-        self._num_measured += 1
-        self._due = False
+        now = perf_counter_ns()
+        self.num_measured += 1
+        self._num_due = max(0, self._num_due - 1)
         self.returns_list = type(result) is list
-        if self._num_measured <= _NUM_MEASURED or self.temporary_bytes > before:
-            self._settle()
-        self._quick = self._num_measured >= _NUM_MEASURED and self._places is None
+        if self.temporary_bytes > before:
+            self._alarmed = False  # here is why
+        elif self._alarmed and not self._num_due:
+            # Calls that were not measured took it, or something in them that cannot be.
+            self._alarmed, self._most = False, max(1, self._gate.limit // 2)
+        if self.num_measured <= _NUM_MEASURED or self.temporary_bytes > before or self._most < self._gate.limit:
+            self._settle(result)
+        self._next_number = self._gate.num_entered * (_PART_LOOKED_AT + 1) // _PART_LOOKED_AT
+        self._next_ns = now + _REST * (now - start)
+        if self.num_measured >= _NUM_MEASURED and now - self._begun_ns > _SHORT_NS:
+            self._watch.start()
         return result
 
     def _saw(self, nbytes: int) -> None:
         self.temporary_bytes = max(self.temporary_bytes, nbytes)
 
-    def _settle(self) -> None:
+    def _settle(self, result: Any) -> None:
         """Reserves for as many calls at a time as there are threads, or as there is room for."""
         each, most = int(self.temporary_bytes * _GROWTH), self._most
-        if self._num_measured < _NUM_MEASURED:
+        if self.num_measured < _NUM_MEASURED:
             most = 1  # they run alone
         elif each * most > self._share.budget_bytes // _SMALL_PART:
             # Half of what is free: results on their way need some, too.
             room = (self._share.free_bytes + self._lease.nbytes) // 2
             most = min(most, max(1, os.cpu_count() or 1), max(1, room // each))
-        reserve(self._share, self._lease, each, most, "a call of fn")
-        self.num_at_once = most
-        if self._num_measured >= _NUM_MEASURED:
-            self._places = None if most == self._most else threading.Semaphore(most)
+        try:
+            reserve(self._share, self._lease, each, most, "a call of fn", sum(a.nbytes for a in arrays_in(result)))
+        except ElementTooLarge as error:
+            self._refusal = str(error)
+            raise
+        self._gate.limit = most

@@ -37,11 +37,11 @@ class Elems(NamedTuple):
 
     def sample(self) -> Dataset:
         """Some elements to try a function on: the first two, and where any can be had, the last and some others."""
-        sample: Dataset = self.dataset.take(_SAMPLED)
+        sampled: Dataset = self.dataset.take(_SAMPLED)
         if self.has_places and self.num_elements is not None and self.num_elements > _SAMPLED:
             ends = self.dataset.take(2).concatenate(self.dataset.skip(self.num_elements - 1))
-            sample = ends.concatenate(self.dataset.shuffle(seed=_SAMPLED).take(_SAMPLED - 3))
-        return sample
+            sampled = ends.concatenate(self.dataset.shuffle(seed=_SAMPLED).take(_SAMPLED - 3))
+        return sampled
 
 
 def elems_of(elems: Any) -> Elems:

@@ -165,9 +165,9 @@ class _Work:
         calls = MeasuredCalls(self._function, self._elems.pack, self._num_parallel_calls)
         op = MapFn(calls.entry(), self._num_parallel_calls, into_slot=True)
         with self._mapped(op).run() as run:
-            calls.begin(run.ledger.share("temporaries of fn"))
+            calls.begin(run.ledger, results)
             try:
-                self._write_all(run, results, "map_fn", calls.look_again, _MOST_ELEMENTS)
+                self._write_all(run, results, "map_fn", _MOST_ELEMENTS)
                 chosen = run.stats()["stages"][0]["chosen"].get("num_parallel_calls", "inline")
             finally:
                 calls.close()
@@ -175,7 +175,8 @@ class _Work:
         self.returns_list = calls.returns_list
         hint = "" if self._asked_for_jit else "; jit=True would try to compile it"
         self._tell(
-            f"fn as it is, {threads}; a call takes {format_bytes(calls.temporary_bytes)} beside its result{hint}"
+            f"fn as it is, {threads}; a call takes {format_bytes(calls.temporary_bytes)} beside its result, "
+            f"at most, by {calls.num_measured:,} that were measured{hint}"
         )
 
     def _run_compiled(self, made: Compiled, results: Results) -> None:
@@ -187,7 +188,7 @@ class _Work:
             try:
                 reserve(share, lease, made.temporary_bytes, made.num_at_once, "a call of the compiled fn")
                 fewest = made.chunk if made.takes_full_chunks else 1
-                self._write_all(run, results, f"map_fn, {made.compiler}", lambda: None, made.chunk, fewest)
+                self._write_all(run, results, f"map_fn, {made.compiler}", made.chunk, fewest)
             finally:
                 lease.release()
         self._tell(
@@ -200,11 +201,9 @@ class _Work:
         node = Node(op, (dataset.node,), self._origin)
         return Dataset(node, dataset.options().merged(self._options), Epochs((dataset._epochs,)))
 
-    def _write_all(
-        self, run: Run, results: Results, what: str, look_again: Callable[[], None], most: int, fewest: int = 1
-    ) -> None:
+    def _write_all(self, run: Run, results: Results, what: str, most: int, fewest: int = 1) -> None:
         progress = ProgressBar(what, self._elems.num_elements, run.shows_progress)
-        demand, next_look, largest_bytes = fewest, 16, 1
+        demand, largest_bytes = fewest, 1
         try:
             while True:
                 start = perf_counter_ns()
@@ -213,9 +212,6 @@ class _Work:
                     return
                 results.put(block)
                 progress.advance(block.size)
-                if results.count >= next_look:
-                    next_look *= 2
-                    look_again()
                 worth = _BLOCK_NS * block.size // max(1, perf_counter_ns() - start)
                 largest_bytes = max(largest_bytes, block.nbytes // block.size)
                 fitting = run.ledger.budget_bytes // (_PART * largest_bytes)

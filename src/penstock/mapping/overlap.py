@@ -1,4 +1,4 @@
-"""Whether results may be written to `out` while elements are still read: it may lie in the memory of `elems`."""
+"""Whether results may be written while elements are still read: `out` may lie in the memory of `elems`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.exceptions import TooHardError
-from numpy.lib.array_utils import byte_bounds
 
 from ..errors import BadArgument
 from ..plan.node import Node
@@ -44,7 +43,7 @@ def _sources(node: Node) -> list[np.ndarray]:
 
 def _shared(one: np.ndarray, other: np.ndarray) -> bool:
     try:
-        return np.shares_memory(one, other, max_work=_WORK)  # type: ignore[arg-type]  # any number is allowed
+        return np.shares_memory(one, other, _WORK)  # type: ignore[arg-type]  # any number of steps will do
     except TooHardError:
         return True
 
@@ -53,5 +52,12 @@ def _row_by_row(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether a row of either array shares memory with that row of the other that has the same number, and no other."""
     if one.strides[0] != other.strides[0]:
         return False
-    starts, ends = zip(byte_bounds(one[:1]), byte_bounds(other[:1]), strict=True)
+    starts, ends = zip(_bounds(one[:1]), _bounds(other[:1]), strict=True)
     return max(ends) - min(starts) <= abs(one.strides[0])
+
+
+def _bounds(array: np.ndarray) -> tuple[int, int]:
+    """The addresses of its first byte, and of that after its last."""
+    steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
+    start = array.__array_interface__["data"][0]
+    return start + sum(step for step in steps if step < 0), start + array.itemsize + sum(s for s in steps if s > 0)

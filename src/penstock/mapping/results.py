@@ -81,6 +81,14 @@ class Results:
         assert self._arrays is not None
         return self._structure.unflatten(self._arrays)
 
+    @property
+    def written_bytes(self) -> int:
+        """Memory that results have filled so far, but for files."""
+        if not self._specs:
+            return 0
+        in_memory = [array for array in self._arrays or () if type(array) is np.ndarray]
+        return sum(self.count * array.nbytes // max(1, len(array)) for array in in_memory)
+
     def _begin(self, first: Any) -> None:
         """The first result says what all will be like."""
         structure = Structure.of(first)

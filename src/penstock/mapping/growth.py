@@ -1,0 +1,70 @@
+"""How far the process grows while `map_fn` calls its function: what no measured call has told shows there.
+
+A call that takes more than those before it is seen while it runs, if it runs for some milliseconds; and what takes less
+time cannot fill much memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from ..memory.allocator import trim_heap
+from ..memory.pressure import anonymous_bytes
+
+__all__ = ["GrowthWatch"]
+
+# A look takes some microseconds.
+_PERIOD_S = 0.002
+# What the process may be larger by than is known: the heap's gaps, stacks of threads.
+_SPARE_BYTES = 4 << 20
+
+
+class GrowthWatch:
+    """A thread that looks at the process, from `start` to `stop`.
+
+    Args:
+        known_bytes: What the process may have grown by, with what is reserved for calls.
+        alarm: Called in the thread when it has grown by more; not again until `absorb`.
+    """
+
+    def __init__(self, known_bytes: Callable[[], int], alarm: Callable[[], None]) -> None:
+        self._known_bytes = known_bytes
+        self._alarm = alarm
+        self._baseline_bytes = anonymous_bytes() - known_bytes()
+        self._rung = False
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """From now on the process is watched, if it was not."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look_on, name="penstock-growth-watch", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def absorb(self, reserved_bytes: int) -> bool:
+        """No call is running: what the process has grown by is nothing that calls took for a moment.
+
+        Args:
+            reserved_bytes: What is known only as reserved for calls.
+
+        Returns:
+            Whether that is reason enough for the alarm.
+        """
+        trim_heap()
+        baseline_bytes = anonymous_bytes() - self._known_bytes() + reserved_bytes
+        stays = baseline_bytes - self._baseline_bytes > _SPARE_BYTES // 2
+        self._baseline_bytes, self._rung = baseline_bytes, False
+        return stays
+
+    def _look_on(self) -> None:
+        while not self._stop.wait(_PERIOD_S):
+            beyond_bytes = anonymous_bytes() - self._baseline_bytes - self._known_bytes()
+            if not self._rung and beyond_bytes > _SPARE_BYTES:
+                self._rung = True
+                self._alarm()

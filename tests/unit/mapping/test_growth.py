@@ -1,0 +1,42 @@
+"""The watch over how far the process grows."""
+
+import threading
+
+import numpy as np
+
+from penstock.mapping.growth import GrowthWatch
+
+PATIENCE_S = 20
+
+
+def test_growth_that_nobody_knows_of_is_told_once_and_again_after_a_look() -> None:
+    known, rung = [0], threading.Semaphore(0)
+    watch = GrowthWatch(lambda: known[0], rung.release)
+    watch.start()
+    try:
+        first = np.ones(4_000_000)
+        assert rung.acquire(timeout=PATIENCE_S)
+        assert watch.absorb(0)
+        assert not rung.acquire(timeout=0.02)  # it is there, and will stay
+        second = np.ones(4_000_000)
+        assert rung.acquire(timeout=PATIENCE_S)
+        assert first.sum() == second.sum()
+        del second
+        assert not watch.absorb(0)  # it has gone again
+    finally:
+        watch.stop()
+
+
+def test_growth_that_is_known_is_no_reason() -> None:
+    known, rung = [64_000_000], threading.Event()
+    watch = GrowthWatch(lambda: known[0], rung.set)
+    known[0] *= 2
+    watch.start()
+    try:
+        held = np.ones(4_000_000)
+        assert not rung.wait(0.02)
+        known[0] = 0  # the same growth, that nobody answers for any more
+        assert rung.wait(PATIENCE_S)
+        assert held[-1] == 1
+    finally:
+        watch.stop()
