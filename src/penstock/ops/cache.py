@@ -19,6 +19,7 @@ from ..memory.fixed_rows import FixedRows, RowKind
 from ..memory.kept import Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, several, times
 from ..plan.op import Context, Op, Progress
+from ..plan.traits import Traits
 from ..spec import Spec
 from .cache_store import OF_FILE, CachedPass, CacheStore, FileStore
 
@@ -26,6 +27,7 @@ __all__ = ["Cache"]
 
 # Fewer bytes are not worth a read of their own where the rest of a batch will be wanted too.
 _WORTH_READING_BYTES = 64 << 10
+_TRAITS = Traits(keeps=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +77,10 @@ class Cache(Op):
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return inputs[0]
+
+    @property
+    def traits(self) -> Traits:
+        return _TRAITS
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         every, floor = several(sizes.count, sizes.input), times(1, sizes.input)
