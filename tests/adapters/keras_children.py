@@ -45,6 +45,22 @@ def batches() -> ps.Dataset:
     return D.from_tensor_slices((X, Y, np.arange(NUM))).shuffle(seed=1).batch(SIZE)
 
 
+def looped_over() -> list[Any]:
+    """Two epochs in a loop that is not Keras's, and a position in the third."""
+    model, feed = eager(), labelled().to_keras()
+    found: list[Any] = []
+    for _ in range(2):
+        given = list(feed)
+        losses = [model.train_on_batch(x, y) for x, y in given]
+        found.append([len(losses), all(keras.ops.is_tensor(x) for x, y in given)])
+    first, other = iter(feed), labelled().to_keras()
+    next(first)
+    other.load_state_dict(feed.state_dict())
+    resumed = next(iter(other))[0]
+    same = np.array_equal(keras.ops.convert_to_numpy(next(first)[0]), keras.ops.convert_to_numpy(resumed))
+    return [*found, same]
+
+
 def labelled() -> ps.Dataset:
     return batches().map(lambda x, y, n: (x, y))
 
@@ -142,6 +158,7 @@ def kinds() -> dict[str, Any]:
         "namedtuple": trains(eager(), labelled().map(lambda x, y: Batch(x, y))),
         "dataclass": trains(two_inputs(), classes),
         "features alone": list(eager().predict(labelled().map(lambda x, y: x).to_keras(), verbose=0).shape),
+        "looped over": looped_over(),
         "unknown length": unknown.by_epoch,
         "steps_per_epoch": sum(endless.by_epoch),
         "class weights": class_weights(),

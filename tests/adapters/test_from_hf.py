@@ -85,3 +85,15 @@ def test_what_is_no_dataset() -> None:
         ps.from_hf(datasets.DatasetDict({"train": rows()}))
     with pytest.raises(BadType, match=r"from_hf at test_from_hf.py:\d+: dataset: expected a datasets.Dataset"):
         ps.from_hf([1])
+
+
+def test_nulls_are_filled_or_refused_by_name() -> None:
+    rows = datasets.Dataset.from_dict({"x": [1, None, 3]})
+    with pytest.raises(
+        ps.errors.FormatError, match=r"from_hf at test_from_hf.py:.* column x, got null; give a fill_null"
+    ):
+        list(ps.from_hf(rows))
+    assert [int(row["x"]) for row in ps.from_hf(rows, fill_null=7)] == [1, 7, 3]
+    for other in (rows.to_iterable_dataset(), rows.select([2, 0])):
+        with pytest.raises(ps.errors.BadArgument, match=r"from_hf at .*fill_null: expected rows that lie in Arrow"):
+            ps.from_hf(other, fill_null=7)

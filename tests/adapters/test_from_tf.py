@@ -93,3 +93,8 @@ def test_errors_of_tf_data_come_in_their_place() -> None:
 def test_what_is_no_dataset() -> None:
     with pytest.raises(BadType, match=r"from_tf at test_from_tf.py:\d+: dataset: expected a tf.data.Dataset, got list"):
         ps.from_tf([1, 2])
+
+
+def test_errors_name_from_tf() -> None:
+    with pytest.raises(ps.errors.BadType, match=r"from_tf at test_from_tf.py"):
+        list(ps.from_tf(tf.data.Dataset.range(4).window(2)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,3 +107,46 @@ def test_what_is_no_dataset() -> None:
     with pytest.raises(BadType, match="at least one component"):
         next(iter(ps.from_torch([()])))
     assert list(ps.from_torch(np.arange(3))) == [0, 1, 2]
+
+
+class Tensors(torch.utils.data.Dataset):
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, i: int) -> Any:
+        return self._make(i)
+
+
+class TensorStream(torch.utils.data.IterableDataset):
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __iter__(self) -> Any:
+        return iter([self._make(i) for i in range(3)])
+
+
+@pytest.mark.parametrize("kind", [Tensors, TensorStream])
+def test_tensors_with_gradients_and_of_bfloat16(kind: Any) -> None:
+    learned = torch.ones(2, requires_grad=True)
+    assert [x.tolist() for x, _ in ps.from_torch(kind(lambda i: (learned * i, {"i": i})))] == [[0, 0], [1, 1], [2, 2]]
+    halves = list(ps.from_torch(kind(lambda i: torch.full((2,), i, dtype=torch.bfloat16))))
+    assert [x.dtype.name for x in halves] == ["bfloat16"] * 3
+    assert [x.astype(float).tolist() for x in halves] == [[0, 0], [1, 1], [2, 2]]
+
+
+@pytest.mark.parametrize("kind", [Tensors, TensorStream])
+def test_bfloat16_without_a_dtype_for_it_says_what_to_do(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ps.errors.BadType, match=r"got bfloat16 \(2,\); install ml_dtypes, or give tensor.float"):
+        list(ps.from_torch(kind(lambda i: torch.zeros(2, dtype=torch.bfloat16))))
+
+
+def test_errors_name_from_torch() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(ps.from_torch(Tensors(lambda i: 1 // i)))
+    assert "from_torch(3 of Tensors)" in caught.value.__notes__[0]
+    with pytest.raises(ps.errors.BadType, match=r"from_torch at test_from_torch.py"):
+        list(ps.from_torch(TensorStream(lambda i: object())))

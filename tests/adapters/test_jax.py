@@ -175,3 +175,11 @@ def test_a_training_step_sees_the_batches_that_were_given() -> None:
         expected += float(((x / 512) @ (x / 512).T).sum(dtype=np.float64))
     assert float(total) == pytest.approx(expected, rel=1e-4)
     assert len(numbers_of(next(iter(shuffled().to_jax())))) == 8
+
+
+def test_a_device_by_the_name_of_its_platform() -> None:
+    (batch,) = D.range(2).batch(2).to_jax(device="cpu")
+    assert batch.devices() == {jax.local_devices(backend="cpu")[0]}
+    for wrong, why in (("abacus", "or the name of a platform, got 'abacus'"), (3, "a jax.Device, got int 3")):
+        with pytest.raises(ps.errors.BadArgument, match=f"device: expected .*{why}"):
+            D.range(2).to_jax(device=wrong)

@@ -55,6 +55,7 @@ def takes_all_kinds(found: dict[str, Any], backend: str) -> None:
         "namedtuple": True,
         "dataclass": True,
         "features alone": [70, 1],
+        "looped over": [[9, True], [9, True], True],
         "unknown length": [9, 9],
         "steps_per_epoch": 10,
         "one step at a time": [[0, 1, 2], [3, 4, 5], [6, 7, 8]],

@@ -62,6 +62,28 @@ def test_writable_tensors_are_not_your_arrays() -> None:
     assert data.sum() > 0
 
 
+@pytest.mark.parametrize("memory", ["32MB", "100kB"])
+def test_what_a_cache_keeps_cannot_be_written_to(memory: str) -> None:
+    data = np.arange(1, 1001.0).reshape(100, 10)
+    for cached in (
+        D.from_tensor_slices(data).map(lambda x: x + 0).batch(10).cache(),
+        D.from_tensor_slices(data).batch(10).cache().map(lambda x: x),
+        D.from_tensor_slices(data).cache().batch(10),
+    ):
+        for _ in range(3):
+            batches = []
+            for batch in cached.to_torch(memory=memory):
+                batches.append(batch.numpy().copy())
+                batch.mul_(0)
+            np.testing.assert_array_equal(np.concatenate(batches), np.arange(1, 1001.0).reshape(100, 10))
+
+
+def test_arguments_that_are_not_yes_or_no() -> None:
+    for name in ("pin_memory", "writable"):
+        with pytest.raises(ps.errors.BadArgument, match=f"{name}: expected True or False, got 'yes'"):
+            D.range(2).to_torch(**{name: "yes"})
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtypes(dtype: str) -> None:
     data = np.arange(4).astype(dtype)

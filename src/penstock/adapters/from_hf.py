@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dataset import Dataset
-from ..errors import BadType, PenstockError
+from ..errors import BadArgument, BadType, PenstockError
 from ..io.arrow import FromArrow
 from ..io.generator import FromGenerator
 from ..io.map_style import FromMapStyle
@@ -18,7 +18,7 @@ __all__ = ["from_hf"]
 _PLAIN = {"Value", "ClassLabel", "Sequence", "List", "LargeList"}
 
 
-def from_hf(dataset: Any) -> Dataset:
+def from_hf(dataset: Any, fill_null: Any = None) -> Dataset:
     """The rows of a dataset of Hugging Face's `datasets`, as dicts of columns.
 
     Where rows lie in Arrow's memory or mapped files as they are, they are read from there at any place, as by
@@ -29,6 +29,8 @@ def from_hf(dataset: Any) -> Dataset:
 
     Args:
         dataset: A `datasets.Dataset` or `datasets.IterableDataset`; of a `DatasetDict` give one split.
+        fill_null: A value in the place of nulls, in the columns that can hold it, or a dict of values by column; for
+            rows that are read from Arrow's memory.
 
     Memory: nothing where rows are views of Arrow's memory; else the rows asked for.
     State: one integer; a stream is iterated again, and as many rows are dropped.
@@ -40,16 +42,17 @@ def from_hf(dataset: Any) -> Dataset:
     """
     origin = caller_origin()
     try:
-        return Dataset(Node(_source(dataset), (), origin))
+        return Dataset(Node(_source(dataset, fill_null), (), origin))
     except PenstockError as error:
         raise located(error, "from_hf", origin) from None
 
 
-def _source(dataset: Any) -> Op:
+def _source(dataset: Any, fill_null: Any) -> Op:
     import datasets
 
     if isinstance(dataset, datasets.IterableDataset):
-        return FromGenerator(lambda: dataset)
+        _refuse_fill(fill_null, "an IterableDataset")
+        return FromGenerator(lambda: dataset, made_by="from_hf")
     if not isinstance(dataset, datasets.Dataset):
         kind = type(dataset).__name__
         what = f"one of the splits {list(dataset)}" if isinstance(dataset, dict) else "a datasets.Dataset"
@@ -57,12 +60,18 @@ def _source(dataset: Any) -> Op:
     shown = dataset.format
     if dataset._indices is None and shown["type"] != "custom" and all(map(_is_plain, dataset.features.values())):
         try:
-            return FromArrow(dataset.data.table, shown["columns"])
+            return FromArrow(dataset.data.table, shown["columns"], fill_null, made_by="from_hf")
         except BadType:
             pass  # a column that only `datasets` can read
     if shown["type"] not in ("custom", "numpy"):
         dataset = dataset.with_format("numpy", columns=shown["columns"])
-    return FromMapStyle(dataset, len(dataset))
+    _refuse_fill(fill_null, "rows that were selected or must be decoded")
+    return FromMapStyle(dataset, len(dataset), made_by="from_hf")
+
+
+def _refuse_fill(fill_null: Any, of_what: str) -> None:
+    if fill_null is not None:
+        raise BadArgument(f"fill_null: expected rows that lie in Arrow's memory, got {of_what}; fill them with a map")
 
 
 def _is_plain(feature: Any) -> bool:

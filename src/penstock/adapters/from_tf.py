@@ -45,7 +45,7 @@ def from_tf(dataset: Any) -> Dataset:
     def elements() -> Iterator[Any]:
         return map(_element, dataset)  # no generator, which would end with the first error
 
-    node = Node(FromGenerator(elements, gives_own=True), (), origin)
+    node = Node(FromGenerator(elements, gives_own=True, made_by="from_tf"), (), origin)
     cardinality = int(dataset.cardinality())
     return Dataset(node if cardinality == UNKNOWN else Node(AssertCardinality(cardinality), (node,), origin))
 

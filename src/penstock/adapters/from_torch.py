@@ -46,13 +46,43 @@ def _source(dataset: Any) -> Op:
     from torch.utils.data import IterableDataset, TensorDataset
 
     if type(dataset) is TensorDataset:
-        return FromTensorSlices(tuple(tensor.detach() for tensor in dataset.tensors))
+        return FromTensorSlices(tuple(_as_numpy(tensor) for tensor in dataset.tensors))
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
         if not hasattr(dataset, "__iter__"):
             kind = type(dataset).__name__
             raise BadType(f"dataset: expected a dataset of PyTorch, got {kind} {dataset!r:.60}")
-        return FromGenerator(lambda: dataset)
+        return FromGenerator(lambda: map(_element, dataset), made_by="from_torch")
     try:
-        return FromMapStyle(dataset, len(dataset))
+        return FromMapStyle(dataset, len(dataset), made_by="from_torch", convert=_element)
     except TypeError as error:
         raise BadType(f"dataset: expected one with a length, or an IterableDataset, got {error}") from None
+
+
+def _element(element: Any) -> Any:
+    """The element with arrays for its tensors, which NumPy does not take as they are if they have gradients."""
+    import torch
+
+    if isinstance(element, torch.Tensor):
+        return _as_numpy(element)
+    if isinstance(element, dict):
+        return {key: _element(part) for key, part in element.items()}
+    if isinstance(element, (tuple, list)):
+        parts = [_element(part) for part in element]
+        return type(element)(*parts) if hasattr(element, "_fields") else type(element)(parts)
+    return element
+
+
+def _as_numpy(tensor: Any) -> Any:
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.dtype != torch.bfloat16:
+        return tensor.numpy()
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise BadType(
+            f"expected tensors that NumPy has a dtype for, got bfloat16 {tuple(tensor.shape)}; install ml_dtypes, or "
+            "give tensor.float()"
+        ) from None
+    return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)

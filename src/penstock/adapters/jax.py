@@ -36,7 +36,8 @@ def to_jax(
     leaves are `BCOO` arrays; there is nothing in JAX for `Ragged` leaves and byte strings.
 
     Args:
-        device: The `jax.Device` where arrays go, committed. None: JAX's default, not committed.
+        device: The `jax.Device` where arrays go, committed; or the name of a platform, for the first of its devices.
+            None: JAX's default, not committed.
         sharding: How arrays are laid out over devices: a `jax.sharding.Sharding` for all of them, or a nest of them
             that fits the elements.
         memory: The budget of each run, as for `run`.
@@ -50,6 +51,7 @@ def to_jax(
     """
     if device is not None and sharding is not None:
         raise BadArgument("sharding: expected either this or device, got both")
+    device = _as_device(device)
     kind = Feed if sharding is None and _platform(device) == "cpu" else _AheadFeed
     return kind(dataset, converter(device, sharding), memory, optimize)
 
@@ -62,6 +64,21 @@ def converter(device: Any = None, sharding: Any = None) -> Callable[[Any], Any]:
         return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
     on_host = each_leaf(_leaf_converter(lambda array: array))
     return lambda element: jax.device_put(on_host(element), sharding)
+
+
+def _as_device(device: Any) -> Any:
+    import jax
+
+    if device is None or isinstance(device, (jax.Device, jax.sharding.Sharding)):
+        return device
+    if not isinstance(device, str):
+        raise BadArgument(f"device: expected a jax.Device, got {type(device).__name__} {device!r:.60}")
+    try:
+        return jax.local_devices(backend=device)[0]
+    except RuntimeError as error:
+        raise BadArgument(
+            f"device: expected a jax.Device or the name of a platform, got {device!r:.60}: {error}"
+        ) from None
 
 
 def _platform(device: Any) -> str:

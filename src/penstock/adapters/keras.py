@@ -29,6 +29,8 @@ def to_keras(dataset: Dataset, *, memory: int | float | str | None = None, optim
     and targets may be dicts. Each epoch is the dataset's next one, with an order of its own. The progress bar knows
     its length where `len(dataset)` is known; `steps_per_epoch` cuts a dataset without end into epochs.
 
+    Iterated over, it gives its batches as tensors of the backend, one epoch each time.
+
     `fit(class_weight=…)` works for targets in one array: class numbers, or one number for each class.
 
     Args:
@@ -85,9 +87,9 @@ def _adapter_class() -> Any:
             return self._epochs(converter(), self._weights())
 
         def get_torch_dataloader(self) -> Any:
-            from .torch import converter
+            from .torch import converter, copies_views
 
-            return self._epochs(converter(), self._weights())
+            return self._epochs(converter(writable=copies_views(self.dataset)), self._weights())
 
         def get_tf_dataset(self) -> Any:
             from .tensorflow import as_tf_dataset, converter, end_of_sequence
@@ -101,6 +103,10 @@ def _adapter_class() -> Any:
                 self.dataset.map(weights), converter(), None, *self._options, end_of_sequence, self._reading
             )
             return as_tf_dataset(epochs, weighted)
+
+        def __iter__(self) -> Any:
+            """The next epoch in tensors of the backend, for loops that are not Keras's."""
+            return iter(self._epochs(_backend_converter(self.dataset), None))
 
         @property
         def num_batches(self) -> int | None:
@@ -183,6 +189,27 @@ def _adapter_class() -> Any:
             return True
 
     return KerasFeed
+
+
+def _backend_converter(dataset: Dataset) -> Callable[[Any], Any]:
+    """The function that makes tensors of Keras's backend."""
+    import keras
+
+    match keras.backend.backend():
+        case "tensorflow":
+            from .tensorflow import converter as tensorflow_converter
+
+            return tensorflow_converter()
+        case "torch":
+            from .torch import converter as torch_converter
+            from .torch import copies_views
+
+            return torch_converter(writable=copies_views(dataset))
+        case "jax":
+            from .jax import converter as jax_converter
+
+            return jax_converter()
+    return lambda element: element
 
 
 # What Keras's iterator over steps counts with.

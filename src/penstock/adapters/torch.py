@@ -17,7 +17,7 @@ from ..runtime.process_pool import budget_bytes, get_memory
 from ..runtime.run import Run
 from .feed import Feed, FeedIterator, each_leaf, refused
 
-__all__ = ["converter", "to_torch"]
+__all__ = ["converter", "copies_views", "to_torch"]
 
 _MOST_WORKERS = 1024
 
@@ -43,7 +43,7 @@ def to_torch(
         device: Where tensors go. None: they stay where they are.
         pin_memory: Whether they are copied to page-locked memory, for quicker transfers, where there is an accelerator.
         writable: Whether batches that are views of your arrays are copied, for loops that write to their tensors.
-            Otherwise to write to such a tensor is to write to your array.
+            Otherwise to write to such a tensor is to write to your array. Behind a `cache` they always are.
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
 
@@ -53,7 +53,15 @@ def to_torch(
     tensor([0, 1, 2])
     tensor([3, 4])
     """
+    for name, given in (("pin_memory", pin_memory), ("writable", writable)):
+        if not isinstance(given, (bool, np.bool_)):
+            raise BadArgument(f"{name}: expected True or False, got {given!r:.60}")
     return _feed_class()(dataset, device, pin_memory, writable, memory, optimize)
+
+
+def copies_views(dataset: Dataset) -> bool:
+    """Whether tensors must not be made on read-only arrays: to write to what a cache keeps would change every epoch."""
+    return dataset.node.has_any(lambda op: op.traits.keeps)
 
 
 def converter(device: Any = None, pin_memory: bool = False, writable: bool = False) -> Callable[[Any], Any]:
@@ -142,7 +150,8 @@ def _feed_class() -> Any:
             optimize: bool | None,
             begun: Any = None,
         ) -> None:
-            super().__init__(dataset, converter(device, pin_memory, writable), memory, optimize)
+            copies = writable or copies_views(dataset)
+            super().__init__(dataset, converter(device, pin_memory, copies), memory, optimize)
             self._arguments = (dataset, device, pin_memory, writable, memory, optimize)
             # Epochs that each of a DataLoader's workers began, in memory that they share with this process: they are
             # new processes in each epoch, and all must agree on which one it is.

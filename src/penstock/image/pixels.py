@@ -28,9 +28,10 @@ def as_images(images: Any, or_masks: bool = False) -> np.ndarray:
 def as_dtype(dtype: Any) -> np.dtype[Any]:
     """NumPy's dtype, of whatever names one, TensorFlow's included."""
     try:
-        return np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
+        made: np.dtype[Any] = np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
     except TypeError as error:
         raise BadType(f"dtype: expected one of NumPy's or TensorFlow's, got {dtype!r:.60}: {error}") from None
+    return made
 
 
 def as_generator(rng: Any) -> np.random.Generator:

@@ -62,12 +62,19 @@ class FromArrow(StreamsFiles, Op):
     columns: Sequence[str] | None = None
     fill_null: Any = None
     on_error: str = dataclasses.field(default="raise", kw_only=True)
+    made_by: str = dataclasses.field(default="from_arrow", kw_only=True, repr=False)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _table: TableColumns = dataclasses.field(init=False, repr=False)
     _pieces: tuple[Piece, ...] | None = dataclasses.field(init=False, repr=False)
     _refuses_some: bool = dataclasses.field(init=False, repr=False)
     _plain: tuple[list[np.ndarray], ...] | None = dataclasses.field(init=False, repr=False)
     _num_rows: int = dataclasses.field(init=False, repr=False)
+
+    internal = ("made_by",)
+
+    @property
+    def name(self) -> str:
+        return self.made_by
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
@@ -154,8 +161,8 @@ class FromArrow(StreamsFiles, Op):
     def describe(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
         if self._paths:
-            return f"from_arrow({shown_paths(self._paths)}{columns})"
-        return f"from_arrow({self._num_rows:,} rows of {', '.join(self._table.names):.60})"
+            return f"{self.name}({shown_paths(self._paths)}{columns})"
+        return f"{self.name}({self._num_rows:,} rows of {', '.join(self._table.names):.60})"
 
 
 def _as_table(given: Any) -> Any:

@@ -58,7 +58,8 @@ class FromGenerator(Op):
     output_types: Any = dataclasses.field(default=None, kw_only=True)
     output_shapes: Any = dataclasses.field(default=None, kw_only=True)
     gives_own: bool = dataclasses.field(default=False, kw_only=True)  # whether its arrays are never used again
-    internal: ClassVar[tuple[str, ...]] = ("gives_own",)
+    made_by: str = dataclasses.field(default="from_generator", kw_only=True)
+    internal: ClassVar[tuple[str, ...]] = ("gives_own", "made_by")
     _signature: Any = dataclasses.field(init=False, repr=False)
     _args: tuple[Any, ...] = dataclasses.field(init=False, repr=False)
 
@@ -83,6 +84,10 @@ class FromGenerator(Op):
         object.__setattr__(self, "_signature", signature)
         object.__setattr__(self, "_args", tuple(as_leaf(value) for value in self.args or ()))
 
+    @property
+    def name(self) -> str:
+        return self.made_by
+
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(self._signature)
 
@@ -99,7 +104,7 @@ class FromGenerator(Op):
     def describe(self) -> str:
         signature = "" if self._signature is UNSEEN else f", {describe(self._signature)}"
         args = "" if not self._args else f", args={show(self._args)}"
-        return f"from_generator({show(self.generator)}{signature}{args})"
+        return f"{self.name}({show(self.generator)}{signature}{args})"
 
 
 def _own_specs(signature: Any) -> Any:

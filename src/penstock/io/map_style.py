@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from ..block import Block
 from ..cursor import Cursor
@@ -31,6 +31,14 @@ class FromMapStyle(Op):
 
     items: Any
     num_items: int
+    convert: Callable[[Any], Any] | None = dataclasses.field(default=None, kw_only=True)
+    made_by: str = dataclasses.field(default="items", kw_only=True)
+
+    internal: ClassVar[tuple[str, ...]] = ("convert", "made_by")
+
+    @property
+    def name(self) -> str:
+        return self.made_by
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN, self.num_items)
@@ -51,20 +59,21 @@ class FromMapStyle(Op):
         return one_element(sizes.output, "item")
 
     def reader(self, context: Context) -> Reader:
-        return _ItemReader(self.items, context)
+        return _ItemReader(self.items, self.convert, context)
 
     def open(self, context: Context) -> Cursor:
         return IndexCursor(self.reader(context), RangeOrder(self.num_items))
 
     def describe(self) -> str:
-        return f"items({self.num_items:,} of {type(self.items).__name__})"
+        return f"{self.name}({self.num_items:,} of {type(self.items).__name__})"
 
 
 class _ItemReader:
     """Asks for items one by one: how large they are is not known, and they must fit."""
 
-    def __init__(self, items: Any, context: Context) -> None:
+    def __init__(self, items: Any, convert: Callable[[Any], Any] | None, context: Context) -> None:
         self._items = items
+        self._convert = convert
         self._context = context
 
     def read(self, index: Index) -> Block:
@@ -80,7 +89,8 @@ class _ItemReader:
 
     def _item(self, place: int) -> Any:
         try:
-            element = owned(normalize(self._items[place]))
+            item = self._items[place]
+            element = owned(normalize(item if self._convert is None else self._convert(item)))
             if not Structure.of(element).num_leaves:
                 raise BadType("expected at least one component, got none: an element must hold something")
             return element

@@ -21,6 +21,7 @@ from ..memory.fixed_rows import FixedRows, RowKind
 from ..memory.place import BATCH_HEAD_BYTES, Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, several, times
 from ..plan.op import Context, Op, Progress
+from ..plan.traits import Traits
 from ..spec import UNSEEN, Spec, TensorSpec, spec_leaves
 from .cache_store import OF_FILE, CachedPass, CacheStore, FileStore
 
@@ -30,6 +31,7 @@ __all__ = ["Cache"]
 _WORTH_READING_BYTES = 64 << 10
 # Batches of a file are not made smaller than this for want of memory.
 _LEAST_BATCH_BYTES = 8 << 10
+_TRAITS = Traits(keeps=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +82,10 @@ class Cache(Op):
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return inputs[0]
+
+    @property
+    def traits(self) -> Traits:
+        return _TRAITS
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         size = None if sizes.input is None else sizes.input.as_copy()

@@ -64,10 +64,9 @@ class Distribute(Op):
         if self.index >= self.num_shards:
             raise BadArgument(f"index: expected less than num_shards = {self.num_shards}, got {self.index}")
         if self.remainder not in _REMAINDERS:
-            advice = "; put repeat() before distribute" if self.remainder == "repeat" else ""
-            raise BadArgument(
-                f"remainder: expected one of {', '.join(_REMAINDERS)}, got {self.remainder!r:.60}{advice}"
-            )
+            given: Any = self.remainder
+            advice = "; put repeat() before distribute" if given == "repeat" else ""
+            raise BadArgument(f"remainder: expected one of {', '.join(_REMAINDERS)}, got {given!r:.60}{advice}")
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs

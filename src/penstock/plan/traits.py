@@ -38,6 +38,7 @@ class Traits:
         fills: How many results its calls write side by side, all threads into one block; 0 if each thread has its own.
         run_ahead: Elements to make ready before they are asked for; 0 for none.
         collates: It stacks its input elements, and gladly takes them stacked already.
+        keeps: What it gave it will give again (`cache`): who writes to that changes later epochs.
         passes_columns: Gives its input's elements as they came, so that who stacks them may stand further down.
     """
 
@@ -57,6 +58,7 @@ class Traits:
     fills: int = 0
     run_ahead: int = 0
     collates: bool = False
+    keeps: bool = False
     passes_columns: bool = False
 
 
