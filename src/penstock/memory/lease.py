@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .ledger import Share
 
-__all__ = ["Lease"]
+__all__ = ["Lease", "nothing_expected"]
 
 
 class Lease:
@@ -36,3 +36,8 @@ class Lease:
         """It is this one's turn: from now on it may use the floor."""
         if self.ahead:
             self._share.come_first(self)
+
+
+def nothing_expected() -> int:
+    """What a stage expects to hold that does not gather."""
+    return 0

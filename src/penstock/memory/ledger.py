@@ -27,21 +27,16 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 
 from ..errors import BudgetTooSmall
-from .lease import Lease
+from .lease import Lease, nothing_expected
 from .pool import Pool
 from .refusal import format_bytes, refusal
 
-__all__ = ["Lease", "Ledger", "Share", "format_bytes", "nothing_expected"]
+__all__ = ["Lease", "Ledger", "Share", "format_bytes"]
 
 # A thread that waits for room looks again after so long: what it waits for may come free without anybody telling.
 _LOOK_AGAIN_S = 0.02
 # Who was asked for memory while at work may wait for some itself, and for this thread: it is waited for only so long.
 _PUT_OFF_S = 2.0
-
-
-def nothing_expected() -> int:
-    """What a stage expects to hold that does not gather."""
-    return 0
 
 
 class Share:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..block import Block
 from ..element import Failed, Ragged, Sparse, Structure
-from ..memory.ledger import Lease, nothing_expected
+from ..memory.lease import Lease, nothing_expected
 from ..plan.op import Context
 
 __all__ = ["Carrying"]

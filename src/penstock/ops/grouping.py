@@ -12,7 +12,7 @@ import numpy as np
 from ..cursor import State, expect_list
 from ..element import Failed, as_leaf
 from ..errors import BadArgument, BadType, OverBudget, PenstockError
-from ..memory.ledger import nothing_expected
+from ..memory.lease import nothing_expected
 from ..plan.footprint import ElementSize, held_singly
 from ..plan.op import Context
 from .growth import Growth

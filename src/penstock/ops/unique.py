@@ -14,7 +14,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, PenstockError, StateError
-from ..memory.ledger import nothing_expected
+from ..memory.lease import nothing_expected
 from ..memory.transit import MOST_SINGLY
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
