@@ -11,7 +11,7 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State
-from ..element import Failed
+from ..element import Failed, nbytes_of
 from ..errors import BadArgument, BadType, PlanError, SpecMismatch
 from ..plan.footprint import Footprint, Sizes, laid_in_one
 from ..plan.op import Context, Op, argument
@@ -92,7 +92,7 @@ class BucketBySequenceLength(Op):
     def footprint(self, sizes: Sizes) -> Footprint | None:
         count = sum(self.bucket_batch_sizes)
         each = least_held(len(self.bucket_batch_sizes), count, sizes.input)
-        out = laid_in_one(max(self.bucket_batch_sizes), sizes.input)
+        out = laid_in_one(max(self.bucket_batch_sizes), sizes.input and sizes.input.as_copy())
         held = sizes.at_least_as_sampled(None if each is None or out is None else each + out)
         return Footprint(held, f"up to {count:,} elements in the buckets, and one batch of them", held)
 
@@ -165,6 +165,9 @@ class _BucketCursor(Cursor):
             if group is None:
                 break
             batches.append(group if isinstance(group, Failed) else self._collated(group))
+            del group
+            if n > 1 and nbytes_of(batches[-1]) > self._context.share.spare_bytes:
+                break  # there may be no room for another one
         return Block.of_rows(batches) if batches else None
 
     def _next(self) -> Group | Failed | None:

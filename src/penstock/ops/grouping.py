@@ -47,7 +47,7 @@ Member = tuple[int, Any, int]
 
 def least_held(num_keys: int, count: int, size: ElementSize | None) -> int | None:
     """Bytes of so many elements in the windows of so many keys."""
-    nbytes = held_singly(count, size)
+    nbytes = held_singly(count, size and size.as_copy())  # they are copied: a window may be all that is left of them
     return None if nbytes is None else nbytes + num_keys * (_GROUP_BYTES + _KEY_BYTES)
 
 

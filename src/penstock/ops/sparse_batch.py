@@ -81,7 +81,7 @@ class SparseBatch(Op):
             out: int | None = ElementSize((indices, self.batch_size * spec.nbytes), exact=True).slots(1)
         else:
             out = times(1, sizes.output, slots=True)
-        each = held_singly(self.batch_size, sizes.input)
+        each = held_singly(self.batch_size, sizes.input and sizes.input.as_copy())
         held = sizes.at_least_as_sampled(None if each is None or out is None else each + out)
         return Footprint(held, f"{self.batch_size:,} elements and the indices of their values in one batch", held)
 
@@ -121,6 +121,9 @@ class _SparseBatchCursor(FeedCursor):
             if not rows:
                 break
             batches.append(rows if isinstance(rows, Failed) else self._collated(rows))
+            del rows
+            if n > 1 and nbytes_of(batches[-1]) > self._context.share.spare_bytes:
+                break  # there may be no room for another one
         return Block.of_rows(batches) if batches else None
 
     def _take(self) -> list[Any] | Failed:
