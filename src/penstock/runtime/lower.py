@@ -429,7 +429,11 @@ def _cursor_of(context: _Context) -> Cursor:
         context.detach()
         return context.run_ahead(context.input(), traits.run_ahead)
     if traits.runtime != "elementwise":
-        return op.open(context)
+        try:
+            return op.open(context)
+        except PenstockError as error:  # what it needs at once has no room
+            context.located(error)
+            raise
     if traits.fills:
         context.crew = Crew(traits.num_parallel_calls, context.meter)
     function = op.element_function(context)

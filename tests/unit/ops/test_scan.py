@@ -155,3 +155,9 @@ def test_anchors_leave_the_ledger_with_the_positions_that_refer_to_them() -> Non
         for _ in range(900):
             next(run)
         assert run.ledger.peak_bytes <= 4 * 8000
+
+
+def test_a_state_that_has_no_room_is_refused_with_its_line() -> None:
+    dataset = ps.Dataset.range(5).scan(np.zeros(1000), lambda state, x: (state, x))
+    with pytest.raises(ps.errors.OverBudget, match=r"scan at test_scan.py:\d+: asked for 8 kB .*use memory="):
+        dataset.run(memory=500)
