@@ -217,6 +217,7 @@ def test_sequences_name_the_step() -> None:
 def test_names_come_when_asked_for() -> None:
     assert set(dir(ps.io)) == set(ps.io.__all__)
     for name in ps.io.__all__:
-        assert getattr(ps.io, name).__module__.startswith("penstock.io.")
+        # As in tf.io the functions that decode images are here too.
+        assert getattr(ps.io, name).__module__.startswith("penstock.image." if "decode_" in name else "penstock.io.")
     with pytest.raises(AttributeError, match="has no attribute 'parse_json'"):
         _ = ps.io.parse_json  # type: ignore[attr-defined]  # wrong on purpose

@@ -68,7 +68,7 @@ def test_resized_images_stack(root: Path) -> None:
     nearest = ps.Dataset.from_image_folder(root, (4, 3), channels=1, interpolation="nearest")
     (first, _) = next(iter(nearest))
     assert first.shape == (4, 3, 1)
-    assert first.dtype == np.uint8
+    assert first.dtype == np.float32
 
 
 def test_bytes_of_the_files(root: Path) -> None:

@@ -101,12 +101,12 @@ def test_whatever_the_sizes_what_is_made_is_charged(sizes: list[int], budget: in
 
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(1, 4)), min_size=1, max_size=20))
 def test_what_a_stage_held_is_adopted_without_being_free_for_a_moment(blocks: list[tuple[int, int]]) -> None:
-    ledger = Ledger(10_000)
+    ledger = Ledger(100_000)
     share, others = ledger.share("shuffle"), ledger.share("others")
     transit = Transit(share, None)
     held = sum(each * count for each, count in blocks)
     share.charge(held)
-    others.charge(10_000 - held)  # from now on not one byte is free, or was ever
+    others.charge(100_000 - held)  # from now on not one byte is free, or was ever
     for each, count in blocks:
         transit.begin(count)
         transit.adopt(each * count, count)
