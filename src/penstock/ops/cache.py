@@ -188,7 +188,7 @@ class _CacheCursor(Cursor):
             return None
         if not is_read:
             self._forget_batch()
-            if place.reader.makes_copies and not can_be_made:
+            if place.reader.makes_copies and self._pass.kept.is_in_file:
                 self._lease.settle(place.stored.nbytes)
             try:
                 rows = place.reader.read(place.stored, self._buffer, writeable=True)

@@ -131,8 +131,11 @@ class Stages:
         With twice as much there is room for what they hold and for those who work ahead.
         """
         self.ledger.is_untried = False
-        if 2 * sum(nbytes for _, nbytes in self.needs()) > self.ledger.aim_bytes:
-            self.ledger.keep_needs(overdraw=False)
+        needs, ledger = self.needs(), self.ledger
+        if 2 * sum(nbytes for _, nbytes in needs) > ledger.aim_bytes:
+            for share, nbytes in needs:  # a little is left: the next elements may be a little larger
+                left = max(0, ledger.slack_bytes - ledger.aim_bytes // 32)
+                ledger.raise_floor(share, min(nbytes, share.floor_bytes + share.slack_used_bytes + left))
 
     def measured(self) -> tuple[Measured, ...]:
         """What each stage of the plan gave and held so far, sources first."""
