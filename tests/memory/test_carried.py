@@ -48,6 +48,39 @@ def test_open_datasets_are_on_the_ledger(case: str, num_sampled: int) -> None:
     assert run.ledger.charged_bytes == 0
 
 
+@pytest.mark.parametrize("case", ["flat_map of one element each", "flat_map", "interleave", "group_by_window"])
+def test_nothing_stays_on_the_ledger_when_elements_have_no_room(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: Any) -> Any:
+        raise ps.errors.OverBudget("no room for a copy")
+
+    monkeypatch.setattr("penstock.ops.carrying.Carrying.owned", no_room)
+    run = CASES[case][1]().run(memory="8MB")
+    with pytest.raises(ps.errors.OverBudget, match="no room for a copy"):
+        next(run)
+    assert run.ledger.charged_bytes == 0
+
+
+def test_a_position_in_a_dataset_that_is_no_longer_there() -> None:
+    num_calls = 0
+
+    def once(_: Any) -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls > 1:
+            raise ValueError("gone")
+        return made()
+
+    dataset = D.range(2).map(lambda i: np.full(1000, i)).interleave(once, cycle_length=1)
+    with dataset.run() as run:
+        next(run)
+        state = run.state_dict()
+    run = dataset.run()
+    with pytest.raises(ps.errors.StateError, match="is no longer there"):
+        run.load_state_dict(state)
+    run.close()
+    assert run.ledger.charged_bytes == 0
+
+
 def test_arrays_of_the_user_are_not() -> None:
     with D.range(8).interleave(lambda i: D.from_tensor_slices(KEPT), cycle_length=4).run(memory=NUM_BYTES) as run:
         assert sum(1 for _ in run) == 160

@@ -74,7 +74,7 @@ class FeedIterator:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # As for the run itself, which the feed remembers.
-        if self._run is not None and not is_finalizing():
+        if self._run is not None and not self._run.is_over and not is_finalizing():
             close_dropped(self, self._run.close)
 
 

@@ -232,9 +232,9 @@ class _OpenParquet:
 
 def _check_names(file: Any, schema: Any) -> None:
     """Decodes the names of columns, as whoever asks for them will; damaged ones are no UTF-8."""
-    schema.names  # noqa: B018
+    schema.names  # noqa: B018  which must be UTF-8
     for i in range(len(file.schema)):
-        file.schema.column(i).path  # noqa: B018
+        file.schema.column(i).path  # noqa: B018  likewise
 
 
 def _usual_pages_bytes(column: Any) -> int:

@@ -273,11 +273,8 @@ class CycleCursor(Cursor):
         dataset = self._dataset_of(row, supply.number - 1)
         if type(dataset) is not Failed:
             carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
-            block = self._context.read_dataset(dataset, at_once) if len(self._slots) == 1 else None
+            block = self._read_at_once(dataset, carried, at_once) if len(self._slots) == 1 else None
             if block is not None:
-                if carried is not None:
-                    block = self._carrying.owned(block)
-                    self._carrying.release(carried)
                 if not self._spent or self._spent[-1] is not supply.hold:
                     self._spent.append(supply.hold.share())
                 return block
@@ -286,8 +283,20 @@ class CycleCursor(Cursor):
             dataset = self._enter(self._turn, dataset, piece, carried, ahead)
             if type(dataset) is not Failed:
                 return None
-            piece.hold.release()
         return Block.of_rows([dataset], has_failures=True)
+
+    def _read_at_once(self, dataset: Any, carried: Lease | None, at_once: int) -> Block | None:
+        """All elements of a dataset, whose arrays are free then; None if it is to be opened."""
+        try:
+            block = self._context.read_dataset(dataset, at_once)
+            if block is not None and carried is not None:
+                block = self._carrying.owned(block)
+        except BaseException:
+            self._carrying.release(carried)
+            raise
+        if block is not None:
+            self._carrying.release(carried)
+        return block
 
     def _dataset_of(self, row: Any, number: int) -> Any:
         """What the function makes of an element: a dataset, or a failure."""
@@ -302,16 +311,15 @@ class CycleCursor(Cursor):
             return self._failed(error, number)
 
     def _enter(self, index: int, dataset: Any, piece: Piece, carried: Lease | None, ahead: bool) -> Failed | None:
-        """Opens a dataset in a slot; a failure if that cannot be."""
+        """Opens a dataset in a slot; a failure if that cannot be, and what it was made of is let go."""
         try:
             account = index + 1 if self._num_ahead else 0
             cursor = self._context.open_dataset(dataset, self._key, piece.number, account=account)
-        except OverBudget:
+        except BaseException as error:
             piece.hold.release()
             self._carrying.release(carried)
-            raise
-        except Exception as error:
-            self._carrying.release(carried)
+            if not isinstance(error, Exception):
+                raise
             return self._failed(error, piece.number)
         # The dataset may keep the element that it was made of for as long as it is read.
         slot = Slot(piece, carried, dataset.node, cursor)
@@ -379,16 +387,23 @@ class CycleCursor(Cursor):
     def _reopen(self, index: int, number: int, before: State, ahead: int, below: State) -> None:
         """Makes a dataset again that was being read, and moves to where that was."""
         piece = self._supply.again(number, before)
-        dataset = self._dataset_of(piece.row, number)
-        failed = dataset if type(dataset) is Failed else None
-        if failed is None:
+        try:
+            dataset = self._dataset_of(piece.row, number)
+            if type(dataset) is Failed:
+                raise self._is_gone(number)
             carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
-            failed = self._enter(index, dataset, piece, carried, bool(ahead))
+        except BaseException:
+            piece.hold.release()
+            raise
+        if self._enter(index, dataset, piece, carried, bool(ahead)) is not None:
+            raise self._is_gone(number)
         slot = self._slots[index]
-        if failed is not None or slot is None:
-            raise StateError(f"input element {number}, of which a dataset was being read, is no longer there")
+        assert slot is not None
         slot.left = UNKNOWN
         slot.feed.restore(below)
+
+    def _is_gone(self, number: int) -> StateError:
+        return StateError(f"input element {number}, of which a dataset was being read, is no longer there")
 
     def close(self) -> None:
         for slot in self._slots:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-__all__ = ["close_dropped", "is_worker", "mark_worker", "wait_for_closing"]
+__all__ = ["close_dropped", "mark_worker", "wait_for_closing"]
 
 # A run that opens waits no longer for those that are being closed: one of them may be at work on an endless element.
 _WAIT_S = 1.0
@@ -27,7 +27,7 @@ def mark_worker() -> None:
     _local.is_worker = True
 
 
-def is_worker() -> bool:
+def _is_worker() -> bool:
     """Whether this thread works for runs."""
     return getattr(_local, "is_worker", False)
 
@@ -35,7 +35,7 @@ def is_worker() -> bool:
 def close_dropped(dropped: object, close: Callable[[], None]) -> None:
     """Closes what `dropped`, whose `__del__` this is called from, has opened; `close` must not refer to it."""
     # The collector marks an object before it asks `__del__`; for one whose last reference went away that comes after.
-    if not gc.is_finalized(dropped) and not is_worker():
+    if not gc.is_finalized(dropped) and not _is_worker():
         close()
         return
 
@@ -55,7 +55,7 @@ def close_dropped(dropped: object, close: Callable[[], None]) -> None:
 
 def wait_for_closing() -> None:
     """Waits for runs that are being closed, so that their memory is there for one that opens."""
-    if _closing and not is_worker():
+    if _closing and not _is_worker():
         deadline = monotonic() + _WAIT_S
         for thread in tuple(_closing):
             thread.join(max(0.0, deadline - monotonic()))

@@ -248,6 +248,11 @@ class Run:
         """Where the bytes are: the ledger by stage, what you hold, what is on disk, and what the system says."""
         return self._stages.memory()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or has come to its end."""
+        return self._over
+
     def close(self) -> None:
         """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
         if not self._over:
