@@ -87,9 +87,9 @@ def _adapter_class() -> Any:
             return self._epochs(converter(), self._weights())
 
         def get_torch_dataloader(self) -> Any:
-            from .torch import converter, copies_views
+            from .torch import converter
 
-            return self._epochs(converter(writable=copies_views(self.dataset)), self._weights())
+            return self._epochs(converter(self.dataset), self._weights())
 
         def get_tf_dataset(self) -> Any:
             from .tensorflow import as_tf_dataset, converter, end_of_sequence
@@ -202,9 +202,8 @@ def _backend_converter(dataset: Dataset) -> Callable[[Any], Any]:
             return tensorflow_converter()
         case "torch":
             from .torch import converter as torch_converter
-            from .torch import copies_views
 
-            return torch_converter(writable=copies_views(dataset))
+            return torch_converter(dataset)
         case "jax":
             from .jax import converter as jax_converter
 

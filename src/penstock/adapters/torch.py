@@ -17,7 +17,7 @@ from ..runtime.process_pool import budget_bytes, get_memory
 from ..runtime.run import Run
 from .feed import Feed, FeedIterator, each_leaf, refused
 
-__all__ = ["converter", "copies_views", "to_torch"]
+__all__ = ["converter", "to_torch"]
 
 _MOST_WORKERS = 1024
 
@@ -59,15 +59,14 @@ def to_torch(
     return _feed_class()(dataset, device, pin_memory, writable, memory, optimize)
 
 
-def copies_views(dataset: Dataset) -> bool:
-    """Whether tensors must not be made on read-only arrays: to write to what a cache keeps would change every epoch."""
-    return dataset.node.has_any(lambda op: op.traits.keeps)
-
-
-def converter(device: Any = None, pin_memory: bool = False, writable: bool = False) -> Callable[[Any], Any]:
+def converter(
+    dataset: Dataset, device: Any = None, pin_memory: bool = False, writable: bool = False
+) -> Callable[[Any], Any]:
     """The function that makes tensors of an element."""
     import torch
 
+    # To write to what a cache keeps would change every epoch.
+    writable = writable or dataset.node.has_any(lambda op: op.traits.keeps)
     from_numpy, from_dlpack = torch.from_numpy, torch.from_dlpack
     pins = pin_memory and torch.accelerator.is_available()
     target = None if device is None else torch.device(device)
@@ -150,8 +149,7 @@ def _feed_class() -> Any:
             optimize: bool | None,
             begun: Any = None,
         ) -> None:
-            copies = writable or copies_views(dataset)
-            super().__init__(dataset, converter(device, pin_memory, copies), memory, optimize)
+            super().__init__(dataset, converter(dataset, device, pin_memory, writable), memory, optimize)
             self._arguments = (dataset, device, pin_memory, writable, memory, optimize)
             # Epochs that each of a DataLoader's workers began, in memory that they share with this process: they are
             # new processes in each epoch, and all must agree on which one it is.

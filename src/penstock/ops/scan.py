@@ -213,11 +213,13 @@ class _ScanCursor(UnaryCursor):
         value = saved.value if isinstance(saved, _Anchor) else unpack(self._structure, saved)
         self._keep(value)
         self.input.restore(below)
-        # It is all that later positions can refer to, whether there is room on the ledger or not.
-        self._anchor = _Anchor(self._value, self._place, below)
+        # Later positions refer to it, or where there is no room for it beside the next one, to the initial state.
         self._release_anchors()
-        if self._held_bytes > _SMALL_BYTES and self._context.share.try_charge(self._held_bytes):
-            self._kept.append((weakref.ref(self._anchor), self._held_bytes))
+        nbytes = self._held_bytes
+        if nbytes <= _SMALL_BYTES or self._context.share.try_charge(nbytes):
+            self._anchor = _Anchor(self._value, self._place, below)
+            if nbytes > _SMALL_BYTES:
+                self._kept.append((weakref.ref(self._anchor), nbytes))
         del value, saved, state
         replay(self, num_since)
 

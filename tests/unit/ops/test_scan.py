@@ -1,5 +1,6 @@
 """scan: the state goes from element to element, and into a saved position."""
 
+import gc
 import json
 import weakref
 from typing import Any
@@ -148,6 +149,24 @@ def test_only_states_that_are_counted_stay_alive() -> None:
                 next(run)
             num_alive = sum(state() is not None for state in made)
             assert (num_alive - 1) * 8000 <= run.ledger.peak_bytes  # one may be in the function
+
+
+def test_a_resumed_run_keeps_no_state_that_is_not_counted() -> None:
+    ds = ps.Dataset.range(500).scan(np.zeros(1000), lambda state, x: (state + 1, state[0]))
+    with ds.run() as run:
+        for _ in range(130):
+            next(run)
+        state = run.state_dict()
+    with ds.run(memory=16_500) as run:  # for a state and the next one
+        run.load_state_dict(state)
+        alive = [x for x in gc.get_objects() if type(x).__name__ == "_Anchor" and x.place and x.value.nbytes == 8000]
+        assert len(alive) * 8000 <= run.ledger.charged_bytes - 8000
+        assert float(next(run)) == 130.0
+        again = run.state_dict()
+    with ds.run(memory=16_500) as run:
+        run.load_state_dict(again)
+        assert float(next(run)) == 131.0
+        del alive
 
 
 def test_anchors_leave_the_ledger_with_the_positions_that_refer_to_them() -> None:
