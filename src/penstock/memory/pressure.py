@@ -108,6 +108,7 @@ class Pressure:
         self._unwatched_bytes = 0
         self._looked_at_heap = False
         self._next_trim = 0.0
+        self._kept_bytes = 0
         #: Why there is pressure now; empty if there is none.
         self.reason = ""
         #: How many times it set in.
@@ -150,10 +151,15 @@ class Pressure:
             self._looked_at_heap = True
             before = anonymous_bytes(f"{self._proc}/self")
             beyond_bytes = before - self._anonymous_baseline_bytes - self._budget_bytes
-            if beyond_bytes > _BEYOND_BUDGET_BYTES and (now := monotonic()) >= self._next_trim:
+            if beyond_bytes > _BEYOND_BUDGET_BYTES and self._is_trim_due(before):
                 trim_heap()
-                in_vain = before - anonymous_bytes(f"{self._proc}/self") < _WORTH_BYTES
-                self._next_trim = now + _PERIOD_S if in_vain else 0.0
+                self._kept_bytes = anonymous_bytes(f"{self._proc}/self")
+                in_vain = before - self._kept_bytes < _WORTH_BYTES
+                self._next_trim = monotonic() + _PERIOD_S if in_vain else 0.0
+
+    def _is_trim_due(self, anonymous_bytes: int) -> bool:
+        """Not soon after one that was in vain, unless the process has grown since then."""
+        return anonymous_bytes > self._kept_bytes + 2 * _WORTH_BYTES or monotonic() >= self._next_trim
 
     def end(self) -> None:
         """The run holds nothing any more: has malloc give back what it left, or the next run would begin with it."""

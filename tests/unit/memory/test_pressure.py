@@ -168,6 +168,14 @@ def test_a_heap_that_has_nothing_to_give_back_is_left_alone_for_a_while(monkeypa
         assert heap.num_trims == times
 
 
+def test_a_heap_that_grew_after_a_trim_in_vain_is_trimmed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    heap = Heap(monkeypatch, budget_bytes=64 * MB)
+    for grown_bytes, spare_bytes, times in ((70 * MB, 0, 1), (71 * MB, MB, 1), (75 * MB, 5 * MB, 2)):
+        heap.grow(grown_bytes, spare_bytes)
+        heap.pressure.watch_heap(2 * MB)
+        assert heap.num_trims == times
+
+
 @pytest.mark.parametrize(
     "made_bytes, left_bytes, times", [(2 * MB, 1 * MB, 0), (2 * MB, 10 * MB, 1), (MB // 2, 10 * MB, 0)]
 )
