@@ -41,8 +41,9 @@ class Need:
 
     @property
     def floor_bytes(self) -> int:
-        """What is set aside for it: nothing where the size of its elements is not known."""
-        return self.footprint.floor_bytes or 0
+        """What is set aside for it: no more than is known where the size of its elements is not."""
+        floor = self.footprint.floor_bytes
+        return self.footprint.known_bytes if floor is None else floor
 
 
 @dataclasses.dataclass(frozen=True)
