@@ -12,6 +12,8 @@ from .meter import Meter
 
 __all__ = ["advice", "expected_on_disk"]
 
+_MOST_GROWTH = 8
+
 
 def advice(
     plan: Node,
@@ -45,8 +47,11 @@ def advice(
     # What others have on their way is given up for nobody, and there will be as much of it again.
     floors = {id(need.node): need.floor_bytes for need in division.needs}
     needed += sum(max(0, s.charged_bytes - floors[key]) for key, s in shares.items() if s is not refused)
-    # A quarter more than there is: less would be refused again by what is a little larger.
-    return max(needed, ledger.budget_bytes * 5 // 4)
+    # Twice what there is: less would be refused again and again where few elements are far larger than the others.
+    advised = max(needed, 2 * ledger.budget_bytes)
+    # Where they keep growing, those to come are larger still: by as much again as they have grown, and more.
+    growth = max(meter.growth for meter in meters.values())
+    return max(advised, int(max(needed, ledger.budget_bytes) * min(_MOST_GROWTH, growth * growth)))
 
 
 def expected_on_disk(plan: Node, measured: Sequence[Measured]) -> int | None:
