@@ -351,15 +351,16 @@ class Dataset:
         """
         options = self._options.merged(Options(memory=memory))
         settings = settings_of(options, self._measured)
+        num_sampled = 0
         if sample:
             number = argument("sample", sample, at_least=1)
             try:
-                self._measured = sizes_in_sample(self.node, settings_of(options), number, Dataset)
+                self._measured, num_sampled = sizes_in_sample(self.node, settings_of(options), number, Dataset)
             except (BudgetTooSmall, OverBudget):  # to say how large it must be takes a larger one
                 larger = settings_of(dataclasses.replace(options, memory=None))
-                self._measured = sizes_in_sample(self.node, larger, number, Dataset)
+                self._measured, num_sampled = sizes_in_sample(self.node, larger, number, Dataset)
             settings = dataclasses.replace(settings, measured=self._measured)
-        return explain(self.node, settings, sample)
+        return explain(self.node, settings, num_sampled)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.run())

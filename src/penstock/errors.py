@@ -12,7 +12,7 @@
     │   ├── OutOfRange       an index that names nothing                   (also IndexError, ValueError)
     │   ├── OverBudget       a buffer needs more than the budget has left  (also MemoryError)
     │   │   └── ElementTooLarge  one element or batch alone is too large for it
-    │   ├── SpillError       the disk, or its limit, has no room           (also OSError)
+    │   ├── SpillError       the disk, or its limit, has no room, or refuses (also OSError)
     │   └── WorkerDied       a worker ended without an answer
     ├── StateError           a saved position that does not fit this pipeline (also ValueError)
     ├── CacheMismatch        a cache file that another pipeline wrote          (also ValueError)
@@ -91,7 +91,7 @@ class ElementTooLarge(OverBudget):
 
 
 class SpillError(RunError, OSError):
-    """What does not fit into memory cannot be written to disk either."""
+    """What does not fit into memory, or is to be kept, cannot be written to disk, or is gone from there."""
 
 
 class WorkerDied(RunError):

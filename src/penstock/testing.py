@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .dataset import Dataset
-from .element import Ragged, Sparse, Structure, is_dataset
+from .element import Structure, is_dataset
 from .runtime.closing import wait_for_closing
 from .runtime.run import Run
 
@@ -55,17 +57,21 @@ def same(a: Any, b: Any) -> bool:
     """Whether two results are equal to the bit: structure, dtype, shape, values, and errors by their type."""
     if isinstance(a, _Raised) or isinstance(b, _Raised):
         return isinstance(a, _Raised) and isinstance(b, _Raised) and type(a.error) is type(b.error)
-    if isinstance(a, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, Ragged):
-        return isinstance(b, Ragged) and same(a.values, b.values) and same(a.row_splits, b.row_splits)
-    if isinstance(a, Sparse):
-        parts = ("indices", "values", "dense_shape")
-        return isinstance(b, Sparse) and all(same(getattr(a, p), getattr(b, p)) for p in parts)
     if isinstance(a, (np.ndarray, np.generic)):
         if not isinstance(b, (np.ndarray, np.generic)) or a.dtype != b.dtype or a.shape != b.shape:
             return False
-        return bool(np.array_equal(a, b)) if a.dtype.hasobject else a.tobytes() == b.tobytes()
+        # Those of objects one by one: they may be arrays, or NaN.
+        return all(map(same, a.flat, b.flat)) if a.dtype.kind == "O" else a.tobytes() == b.tobytes()
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if dataclasses.is_dataclass(a):  # the user's own, Ragged, Sparse
+        return all(same(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(a))
+    if isinstance(a, float):
+        return np.float64(a).tobytes() == np.float64(b).tobytes()
     return bool(a == b)
 
 

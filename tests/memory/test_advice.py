@@ -1,4 +1,4 @@
-"""The budget that a refusal names: enough after two tries at most, and less than twice what is needed."""
+"""The budget that a refusal names: enough after two tries, less than twice what is needed; five where sizes grow."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -109,3 +109,35 @@ def test_what_only_the_data_can_tell_is_said() -> None:
     assert re.search(r"use memory=\d+_\d+ or more \((\d+) of the \1 elements so far were distinct", str(refused.value))
     assert "each of which takes 108 B; what follows, only the data can tell" in str(refused.value)
     assert "this is for 4,000 distinct elements in all" in str(refused.value)
+
+
+GROWING = [int(1000 * 1.1**i) for i in range(100)]
+UNEVEN = np.exp(np.random.default_rng(0).normal(8, 1.5, 400)).astype(int).tolist()
+
+
+def of_sizes(sizes: list[int]) -> Any:
+    return D.from_generator(lambda: (np.zeros(size, np.uint8) for size in sizes))
+
+
+@pytest.mark.parametrize("sizes", [GROWING, UNEVEN], ids=["growing", "uneven"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda data: data,
+        lambda data: data.prefetch(4),
+        lambda data: data.padded_batch(8),
+        lambda data: data.scan(np.zeros(3, np.uint8), lambda state, x: (x, x)),
+        lambda data: data.window(8).flat_map(lambda window: window),
+        lambda data: data.group_by_window(lambda x: len(x) % 3, lambda key, window: window.padded_batch(5), 5),
+    ],
+    ids=["alone", "prefetch", "padded", "scan", "window", "grouped"],
+)
+def test_who_follows_the_numbers_gets_there_in_five_tries(sizes: list[int], program: Callable[[Any], Any]) -> None:
+    """From what the first eight elements need, to a hundred times as much and more."""
+    memory = program(of_sizes(sizes)).explain(sample=8).to_dict()["minimum_bytes"]
+    named: list[int] = []
+    dataset = program(of_sizes(sizes))
+    while (enough := refusal_or_plan(dataset, memory)) is not None and len(named) < 9:
+        named.append(enough)
+        memory = enough
+    assert len(named) <= 5, named

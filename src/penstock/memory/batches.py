@@ -106,7 +106,7 @@ class BatchFiles:
         self, file: BatchFile, stored: Stored, into: Callable[[int], np.ndarray] | None = None
     ) -> tuple[list[int], list[Any]]:
         """The numbers of a batch's elements, and the elements; each batch can be read once."""
-        reader = IpcReader(file.path, kind=file.kind)
+        reader = IpcReader(file.path, kind=file.kind, space=self._space)
         try:
             pairs = reader.read(stored, into, writeable=True)
         finally:

@@ -25,7 +25,7 @@ from .ipc import IpcReader, IpcWriter
 from .ledger import format_bytes
 from .place import Place
 
-__all__ = ["WHAT_TO_DO", "CacheFile", "PassId", "complete_file", "sync", "sync_directory", "told_if_full"]
+__all__ = ["NO_PLACE", "WHAT_TO_DO", "CacheFile", "PassId", "complete_file", "sync", "sync_directory", "told_by_disk"]
 
 _KEY = "penstock.cache"
 
@@ -73,6 +73,8 @@ class PassId:
         )
 
 
+#: Errors of the system that are due to the name which the user chose.
+NO_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 WHAT_TO_DO = "delete the file, or use another name"
 
 
@@ -92,8 +94,10 @@ def complete_file(path: str, operators: Sequence[str]) -> tuple[BatchIndex, Pass
     return index, written
 
 
-def _no_place(path: str, error: OSError) -> BadArgument:
-    """Why no file can be made there."""
+def _no_place(path: str, error: BaseException | None) -> BadArgument | None:
+    """Why no file can be made there, if that is due to its name."""
+    if not isinstance(error, OSError) or error.errno not in NO_PLACE:
+        return None
     folder, name = os.path.dirname(path) or ".", os.path.basename(path)
     if not os.path.isdir(folder):
         return BadArgument(f"filename: there is no directory {folder} for {name}")
@@ -119,21 +123,19 @@ class CacheFile:
     def try_begin(cls, path: str, about: PassId) -> CacheFile | None:
         """A new file, or None where somebody else is writing it."""
         try:
-            with told_if_full(path + ".lock"):
+            with told_by_disk(path + ".lock"):
                 lock = _try_lock(path + ".lock")
-        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-            raise _no_place(path, error) from None
-        except OSError as error:
-            if error.errno != errno.EROFS:
+        except SpillError as error:
+            if (why := _no_place(path, error.__cause__)) is None:
                 raise
-            raise _no_place(path, error) from None
+            raise why from None
         if lock is None:
             return None
         if os.path.exists(path):  # somebody else has completed it in the meantime
             _unlock(path + ".lock", lock)
             return None
         try:
-            with told_if_full(path + ".part"):
+            with told_by_disk(path + ".part"):
                 return cls(path, lock, about)
         except OSError:
             _unlock(path + ".lock", lock)
@@ -144,7 +146,7 @@ class CacheFile:
         if self.failed:
             return None
         try:
-            with told_if_full(self.part_path):
+            with told_by_disk(self.part_path):
                 return Place(self._reader, self._writer.write(rows))
         except BadType as error:
             raise BadType(f"{error}; a file holds elements of one structure and dtype") from None
@@ -157,14 +159,14 @@ class CacheFile:
         if self.failed:
             return
         try:
-            with told_if_full(self.part_path):
+            with told_by_disk(self.part_path):
                 self._writer.close()
                 sync(self.part_path)
+                os.rename(self.part_path, self._path)
+                sync_directory(self._path)
         except OSError:
             self._fail()
             raise
-        os.rename(self.part_path, self._path)
-        sync_directory(self._path)
         self._closer()
 
     def _fail(self) -> None:
@@ -204,13 +206,19 @@ def _discard(writer: IpcWriter, lock_path: str, lock: int, owner: int) -> None:
 
 
 @contextlib.contextmanager
-def told_if_full(path: str) -> Iterator[None]:
-    """While a file is written: a full disk becomes an error that says where, how much, and what to do."""
+def told_by_disk(path: str) -> Iterator[None]:
+    """While a file is written: what the disk refuses becomes an error that says where, how much, and what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if isinstance(error, SpillError):
             raise
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            gone = "; somebody else has removed it" if error.errno == errno.ENOENT else ""
+            raise SpillError(
+                f"cannot write to {path}: {error.strerror or error}{gone}; name a place that can be written to, and "
+                "where nobody interferes"
+            ) from error
         folder = os.path.dirname(os.path.abspath(path))
         written = os.path.getsize(path) if os.path.exists(path) else 0
         free = shutil.disk_usage(folder).free if os.path.isdir(folder) else 0

@@ -10,9 +10,9 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
-from ..errors import BudgetTooSmall
+from ..errors import BudgetTooSmall, PenstockError
 from ..plan.footprint import ElementSize, Footprint, Measured, Sizes
-from ..plan.node import Node
+from ..plan.node import Node, located
 from ..plan.seeds import is_random
 from ..spec import UNKNOWN
 from .ledger import format_bytes
@@ -41,8 +41,9 @@ class Need:
 
     @property
     def floor_bytes(self) -> int:
-        """What is set aside for it: nothing where the size of its elements is not known."""
-        return self.footprint.floor_bytes or 0
+        """What is set aside for it: no more than is known where the size of its elements is not."""
+        floor = self.footprint.floor_bytes
+        return self.footprint.known_bytes if floor is None else floor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +134,10 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
             measured(node).needed_bytes,
             all(measured(child).num_elements is not None and not is_random(child) for child in node.inputs),
         )
-        footprint = node.op.footprint(sizes)
+        try:
+            footprint = node.op.footprint(sizes)
+        except PenstockError as error:  # of files that it looks at
+            raise located(error, node.op.name, node.origin) from error.__cause__
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
         input_bytes = max([size.nbytes for size in sizes.inputs if size is not None], default=0)

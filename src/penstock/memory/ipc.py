@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import BadArgument, BadType, FormatError, PenstockError
+from ..errors import BadArgument, BadType, FormatError, PenstockError, SpillError
 from .compression import copies_in, decompressing_bytes
 from .footer import BLOCK, before_blocks, blocks, footer_of_none, num_rows
 from .layout import Layout
@@ -108,8 +108,9 @@ class IpcWriter:
         self.num_rows = 0
         self.kind = kind
         self._metadata = {key: value for key, value in metadata.items() if key != _OURS}
-        with space.disk_full(0) if space is not None else contextlib.nullcontext():
+        with space.writing(0) if space is not None else contextlib.nullcontext():
             self._sink = Sink((open_file or open_new)(self.path), space)
+        self._space = space
         self._writer: Any = None
 
     @property
@@ -184,7 +185,7 @@ class IpcWriter:
 
     def reader(self) -> IpcReader:
         """Reads what was written so far, and what will be."""
-        return IpcReader(self.path, writer=self)
+        return IpcReader(self.path, writer=self, space=self._space)
 
     def close(self) -> None:
         """Writes the footer: the file is complete. A second call does nothing."""
@@ -223,10 +224,8 @@ class IpcWriter:
     def discard(self) -> None:
         """Removes the file, complete or not, and gives its bytes back to the space."""
         self._sink.close()
-        try:
+        with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
             os.unlink(self.path)
-        except FileNotFoundError:
-            pass
         self._sink.give_back()
 
 
@@ -238,6 +237,7 @@ class IpcReader:
         writer: Who is still writing it.
         kind: Which elements it holds, for who knows where its batches are as well.
         lists_batches: Whether `batches` names them all, which takes memory for each.
+        space: Whose file it is, if it is one that a run has on disk: what is wrong with it is then a `SpillError`.
     """
 
     def __init__(
@@ -246,10 +246,17 @@ class IpcReader:
         writer: IpcWriter | None = None,
         kind: Kind | None = None,
         lists_batches: bool = True,
+        space: SpillSpace | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self._writer = writer
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._space = space
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            if space is None and isinstance(error, FileNotFoundError):
+                raise  # who asked for it knows better what that means
+            raise self.wrong(f"it cannot be opened: {error.strerror}") from error
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._kind = kind
         # Bytes that others may have written are looked at before pyarrow is trusted with them.
@@ -356,7 +363,10 @@ class IpcReader:
         """Reads as many bytes of the file as a buffer holds."""
         left = buffer.data.cast("B")
         while left.nbytes:
-            count = os.preadv(self._fd, [left], offset)
+            try:
+                count = os.preadv(self._fd, [left], offset)
+            except OSError as error:
+                raise self.wrong(f"it cannot be read at byte {offset:,}: {error.strerror}") from error
             if not count:
                 raise self.wrong(f"{left.nbytes:,} bytes are missing at byte {offset:,}, where the file ends")
             left, offset = left[count:], offset + count
@@ -449,9 +459,9 @@ class IpcReader:
             raise self.wrong(f"its footer names {nbytes:,} bytes at byte {offset:,}, which are not there")
         return Stored(offset, nbytes, num_rows(self.read_bytes(offset, head_bytes)))
 
-    def wrong(self, what: str) -> FormatError:
+    def wrong(self, what: str) -> FormatError | SpillError:
         """What to raise of a file that is not as it should be."""
-        return FormatError(f"{self.path}: {what}")
+        return FormatError(f"{self.path}: {what}") if self._space is None else self._space.unreadable(self.path, what)
 
     def close(self) -> None:
         """Closes the file; elements that were read stay. A second call does nothing."""

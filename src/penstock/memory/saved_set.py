@@ -21,14 +21,15 @@ import os
 import re
 import shutil
 import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..element import detach, nbytes_of
-from ..errors import BadArgument, BadType, FormatError
+from ..errors import BadArgument, BadType, FormatError, SpillError
 from ..spec import UNSEEN, Spec, merge, spec_leaves, spec_of
-from .cache_file import sync, sync_directory, told_if_full
+from .cache_file import NO_PLACE, sync, sync_directory, told_by_disk
 from .compression import compressing, held_to_read
 from .ipc import IpcReader, IpcWriter
 from .ledger import Share
@@ -123,6 +124,8 @@ def _manifest(path: str) -> Any:
             found = json.load(stream)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise FormatError(f"{file}: it cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise FormatError(f"{file}: {error}") from error
     if not isinstance(found, dict) or found.get("version") != 1:
@@ -168,13 +171,13 @@ class SetWriter:
         self._is_told = element_spec is not UNSEEN
         self._shards: dict[int, _Waiting] = {}
         self._waiting_bytes = 0
-        _make_directory(path)
-        _remove_leftovers(path)
         self._name = f"set-{os.urandom(8).hex()}"
         self._part = os.path.join(path, self._name + ".part")
-        with told_if_full(self._part):
+        with _in_place(path):
+            os.makedirs(path, exist_ok=True)
+            _remove_leftovers(path)
             os.mkdir(self._part)
-        self._locks = [os.open(self._part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+            self._locks = [os.open(self._part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
         with contextlib.suppress(OSError):  # a file system without locks: then nobody cleans up there either
             fcntl.flock(self._locks[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._open = True
@@ -184,8 +187,9 @@ class SetWriter:
         cls, path: str, share: Share, element_spec: Any, codec: str | None, batch_bytes: int
     ) -> SetWriter | None:
         """A writer that is the only one there; None where somebody else is writing, or has written."""
-        _make_directory(path)
-        alone = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with _in_place(path):
+            os.makedirs(path, exist_ok=True)
+            alone = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
             writer = None if is_saved(path) else cls(path, share, element_spec, codec, batch_bytes)
@@ -225,10 +229,10 @@ class SetWriter:
 
     def _new_file(self, path: str) -> IpcWriter:
         try:
-            with told_if_full(path):
+            with told_by_disk(path):
                 return IpcWriter(path, checksums=True, codec=self._codec)
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE):
+        except SpillError as error:
+            if getattr(error.__cause__, "errno", None) not in (errno.EMFILE, errno.ENFILE):
                 raise
             raise BadArgument(
                 f"shard_func: it named {len(self._shards) + 1:,} files, more than the system lets be open; name fewer"
@@ -249,7 +253,7 @@ class SetWriter:
 
     def _put(self, shard: _Waiting, rows: list[Any], nbytes: int) -> None:
         scratch = contextlib.nullcontext() if self._codec is None else compressing(self._share, nbytes)
-        with scratch, told_if_full(shard.writer.path):
+        with scratch, told_by_disk(shard.writer.path):
             shard.writer.write(rows)
 
     def finish(self) -> None:
@@ -258,26 +262,28 @@ class SetWriter:
         for shard in sorted(self._shards.values(), key=lambda shard: shard.writer.path):
             self._flush(shard)
             writer = shard.writer
-            with told_if_full(writer.path):
+            with told_by_disk(writer.path):
                 writer.close()
                 sync(writer.path)
             largest = [writer.largest_stored_bytes, writer.largest_raw_bytes]
             about = {"file": os.path.basename(writer.path), "num_rows": writer.num_rows, "largest_batch": largest}
             shards.append(about)
         final = os.path.join(self._path, self._name)
-        os.rename(self._part, final)
+        with told_by_disk(self._part):
+            os.rename(self._part, final)
         self._part = final
         manifest = {"version": 1, "set": self._name, "shards": shards, "spec": spec_to_json(self._spec)}
         new = os.path.join(final, _MANIFEST)
-        with told_if_full(new):
+        with told_by_disk(new):
             with open(new, "w") as stream:
                 json.dump(manifest, stream, indent=1)
             sync(new)
             sync_directory(new)
             os.rename(new, os.path.join(self._path, _MANIFEST))
-        self._close()
-        sync_directory(final)
-        _remove_leftovers(self._path)
+            self._close()  # from here on it is the set that is there
+            sync_directory(final)
+        with contextlib.suppress(OSError):  # the set is there; what is left of others goes another time
+            _remove_leftovers(self._path)
 
     def abort(self) -> None:
         """Removes what was written. After `finish` it does nothing."""
@@ -294,12 +300,19 @@ class SetWriter:
             os.close(lock)
 
 
-def _make_directory(path: str) -> None:
+@contextlib.contextmanager
+def _in_place(path: str) -> Iterator[None]:
+    """While a directory is made and looked into: a name that cannot be used is told as such."""
     try:
-        with told_if_full(path):
-            os.makedirs(path, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise BadArgument(f"path: expected a directory, and {path} is a file") from None
+        with told_by_disk(path):
+            yield
+    except SpillError as error:
+        why = error.__cause__
+        if isinstance(why, (FileExistsError, NotADirectoryError)):
+            raise BadArgument(f"path: expected a directory, and {path} is a file") from None
+        if isinstance(why, OSError) and why.errno in NO_PLACE:
+            raise BadArgument(f"path: nothing can be saved in {path}: {why.strerror}; name another directory") from None
+        raise
 
 
 def _remove_leftovers(path: str) -> None:

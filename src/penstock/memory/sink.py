@@ -74,7 +74,7 @@ class Sink:
             return
         self._space.reserve(pending)
         self._reserved += pending
-        with self._space.disk_full(pending):
+        with self._space.writing(pending):
             self._put(parts)
 
     def _put(self, parts: list[Any]) -> None:

@@ -20,7 +20,7 @@ import re
 import stat
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from weakref import WeakSet
 
 from ..errors import BadArgument, SpillError
@@ -33,6 +33,7 @@ _FILE = re.compile(r"\d{6,}.*")
 _LOCK = "lock"
 _MARKER = b"penstock spill directory: removed by the next run if this file is not locked\n"
 _IN_MEMORY = ("tmpfs", "ramfs")
+_GO_ON = "run.state_dict() is still good: load it into a new run, with Options(spill_dir=...) where nobody interferes"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # One lock for the counts of all spaces: those of a run and of its caches are added up before either may grow.
@@ -66,6 +67,8 @@ class SpillSpace:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.peak_bytes = 0
+        #: What the stages of the run may have on disk in all, where that can be told.
+        self.expects: Callable[[], int | None] = lambda: None
         self._runs = runs
         self._lasting: WeakSet[LastingSpill] = WeakSet()
         self._directory: str | None = None
@@ -100,6 +103,11 @@ class SpillSpace:
         return self._parent
 
     @property
+    def is_gone(self) -> bool:
+        """Whether somebody else has removed the directory."""
+        return self._directory is not None and not os.path.isdir(self._directory)
+
+    @property
     def total_bytes(self) -> int:
         """Bytes of its files, and of those that outlive the run and that it uses."""
         with _COUNTING:
@@ -129,11 +137,15 @@ class SpillSpace:
     def _limit_reached(self, nbytes: int, directory: str) -> SpillError:
         used, limit = self.total_bytes, self.limit_bytes or 0
         caches = used - self.used_bytes
+        advised, why = 2 * limit, "twice as much: how much will be needed in all is not known"
+        if expected := self.expects():
+            # Files stay until the last of what is in them was read, and have heads of their own.
+            advised, why = max(advised, expected + expected // 2), "for all that its stages may have there"
         return SpillError(
             f"asked for {format_bytes(nbytes)} more on disk and {format_bytes(used)} of the "
             f"limit of {format_bytes(limit)} are in use in {directory}"
             f"{f' ({format_bytes(caches)} by caches)' if caches else ''}; "
-            f"use spill_limit={used + nbytes:_} or more, a larger memory budget, or smaller buffers"
+            f"use spill_limit={max(advised, 2 * nbytes):_} or more ({why}), a larger memory budget, or smaller buffers"
         )
 
     def release(self, nbytes: int) -> None:
@@ -144,25 +156,45 @@ class SpillSpace:
 
     def remove(self, path: str, nbytes: int) -> None:
         """Removes a file, and takes its bytes off the count."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
             os.unlink(path)
         self.release(nbytes)
 
     @contextlib.contextmanager
-    def disk_full(self, nbytes: int) -> Iterator[None]:
-        """While bytes are written: a full disk becomes a `SpillError` that says what to do."""
+    def writing(self, nbytes: int) -> Iterator[None]:
+        """While bytes are written: what the disk refuses becomes a `SpillError` that says what to do."""
         try:
             yield
         except OSError as error:
-            if error.errno not in _FULL or isinstance(error, SpillError):
+            if isinstance(error, SpillError):
                 raise
+            if self.is_gone:
+                raise self._gone() from error
+            what = f"write {format_bytes(nbytes)} to {self._directory}: {error.strerror or error}"
+            holds = f"this run holds {format_bytes(self.used_bytes)} there"
+            if error.errno not in _FULL:
+                raise SpillError(f"cannot {what}; {holds}; name another with Options(spill_dir=...)") from error
             disk = os.statvfs(self.directory)
             free = disk.f_bavail * disk.f_frsize
             raise SpillError(
-                f"no room to write {format_bytes(nbytes)} to {self.directory}: {error.strerror}, "
-                f"{format_bytes(free)} are free and this run holds {format_bytes(self.used_bytes)} there; "
+                f"no room to {what}, {format_bytes(free)} are free and {holds}; "
                 "name another disk with Options(spill_dir=...), use a larger memory budget, or smaller buffers"
             ) from error
+
+    def unreadable(self, path: str, what: str) -> SpillError:
+        """Why a file of it cannot be read: nobody but its run should have touched it."""
+        if self.is_gone:
+            return self._gone()
+        return SpillError(
+            f"{path}: {what}; somebody else has changed what this run has on disk, {format_bytes(self.used_bytes)} in "
+            f"all; {_GO_ON}"
+        )
+
+    def _gone(self) -> SpillError:
+        return SpillError(
+            f"the spill directory {self._directory} was removed by somebody else, with "
+            f"{format_bytes(self.used_bytes)} that this run had there; {_GO_ON}"
+        )
 
     def close(self) -> None:
         """Removes the directory. A second call does nothing."""
@@ -184,11 +216,13 @@ class LastingSpill:
     def __init__(self) -> None:
         self.runs: WeakSet[SpillSpace] = WeakSet()
         self._spaces: dict[str | None, SpillSpace] = {}
+        # By somebody else: what is in files that are open can still be read.
+        self._removed: list[SpillSpace] = []
         self._parent: str | None = None
 
     @property
     def used_bytes(self) -> int:
-        return sum(space.used_bytes for space in self._spaces.values())
+        return sum(space.used_bytes for space in (*self._spaces.values(), *self._removed))
 
     def use_in(self, run: SpillSpace) -> None:
         """A run reads these files, and may write some: where it says."""
@@ -198,9 +232,13 @@ class LastingSpill:
     def space(self) -> SpillSpace:
         """Where to write now."""
         with _COUNTING:
-            if self._parent not in self._spaces:
-                self._spaces[self._parent] = SpillSpace(self._parent, runs=self.runs)
-            return self._spaces[self._parent]
+            space = self._spaces.get(self._parent)
+            if space is not None and space.is_gone:
+                self._removed.append(space)
+                space = None
+            if space is None:
+                space = self._spaces[self._parent] = SpillSpace(self._parent, runs=self.runs)
+            return space
 
 
 def default_directory() -> str:

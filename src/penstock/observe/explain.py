@@ -39,24 +39,35 @@ class Explanation:
     plan: Node
     division: Division
     budget_bytes: int
+    #: How many elements came out of a sample that was run for it.
     num_sampled: int = 0
+    #: Whether sizes were measured, in this sample or one before.
+    is_sampled: bool = False
 
     @property
-    def minimum_bytes(self) -> int:
-        """The smallest budget that works; where sizes are not known, what is known to be needed so far."""
+    def minimum_bytes(self) -> int | None:
+        """The smallest budget that works; None where that is not known before elements are seen.
+
+        After a sample it is always a number: of a stage that the sample did not reach, nothing is needed yet.
+        """
+        return self.known_bytes if self.division.complete or self.is_sampled else None
+
+    @property
+    def known_bytes(self) -> int:
+        """What is needed as far as sizes are known: a run with less is refused."""
         return self.division.minimum_bytes
 
     @property
     def fits(self) -> bool | None:
         """Whether the budget is large enough; None where sizes are not known and what is known does fit."""
-        if self.minimum_bytes > self.budget_bytes:
+        if self.known_bytes > self.budget_bytes:
             return False
         return True if self.division.complete else None
 
     @property
     def slack_bytes(self) -> int:
         """What the budget has beyond the floors."""
-        return max(0, self.budget_bytes - self.minimum_bytes)
+        return max(0, self.budget_bytes - self.known_bytes)
 
     def spilled_bytes(self, need: Need) -> int | None:
         """What of a stage's elements would go to disk at most; None where that is not known."""
@@ -73,6 +84,7 @@ class Explanation:
             "plan": render(self.plan),
             "budget_bytes": self.budget_bytes,
             "minimum_bytes": self.minimum_bytes,
+            "known_bytes": self.known_bytes,
             "slack_bytes": self.slack_bytes,
             "fits": self.fits,
             "estimated": self.division.estimated,
@@ -112,7 +124,7 @@ class Explanation:
                 [
                     need.name,
                     _size(need, need.footprint.held_bytes),
-                    _size(need, need.footprint.floor_bytes),
+                    _least(need),
                     "" if need.temporary_bytes is None else format_bytes(need.temporary_bytes),
                     self._why(need),
                 ]
@@ -125,25 +137,28 @@ class Explanation:
         return need.footprint.reason + (f"; up to {format_bytes(spilled)} of them on disk" if spilled else "")
 
     def _summary(self) -> list[str]:
-        known = format_bytes(self.minimum_bytes)
+        known = format_bytes(self.known_bytes)
         lines = ["It does not fit."] if self.fits is False else []
         if self.fits:
             lines.append(f"Slack beyond what each stage needs at least: {format_bytes(self.slack_bytes)}.")
         if self.division.complete:
             about = "about " if self.division.estimated else ""
-            lines.append(f"Smallest budget that works: {about}{known} (memory={self.minimum_bytes:_}).")
+            lines.append(f"Smallest budget that works: {about}{known} (memory={self.known_bytes:_}).")
         else:
             has_known = any(need.floor_bytes for need in self.division.needs)
             at_least = f": at least {known} as far as sizes are known" if has_known else ""
             lines.append(f"What it needs is not known before elements are seen{at_least}.")
-            not_seen = "? was not seen in the sample." if self.num_sampled else ""
-            lines.append(
-                not_seen or "explain(sample=8) runs it until 8 elements come out, and measures what is ? here."
-            )
-        if self.division.estimated and (self.num_sampled or self.division.complete):
+            if self.is_sampled:
+                lines.append("? was not seen in the sample.")
+            else:
+                lines.append("explain(sample=8) runs it until 8 elements come out, and measures what is ? here.")
+        is_about = any("≈" in cell for row in self._rows() for cell in row)
+        if is_about and self.is_sampled:
             count = f"{self.num_sampled} element{'s' if self.num_sampled > 1 else ''}"
             on = f"on {count} that came out" if self.num_sampled else "before"
             lines.append(f"≈ was measured {on}, with a quarter added.")
+        elif is_about:
+            lines.append("≈ is for the largest elements that are known of.")
         if self._has_temporaries:
             lines.append("temporary: what a call of your function took beside its result. It is not in the budget.")
         return lines
@@ -221,13 +236,22 @@ def explain(node: Node, settings: Settings, num_sampled: int = 0) -> Explanation
     """Explains a plan that would run with these settings."""
     plan, steps = optimize(settled(node), PASSES) if settings.optimize is not None else (settled(node), [])
     division = divide(plan, settings.measured_by_node(plan))
-    return Explanation(node, tuple(steps), plan, division, settings.budget_bytes, num_sampled)
+    is_sampled = bool(settings.measured)
+    return Explanation(node, tuple(steps), plan, division, settings.budget_bytes, num_sampled, is_sampled)
 
 
 def _size(need: Need, nbytes: int | None) -> str:
     if nbytes is None:
         return "?"
     return f"{'≈ ' if need.estimated else ''}{format_bytes(nbytes)}"
+
+
+def _least(need: Need) -> str:
+    """What a stage needs at least, or what is known of that."""
+    known = need.footprint.known_bytes
+    if need.footprint.floor_bytes is None and known:
+        return f"> {format_bytes(known)}"
+    return _size(need, need.footprint.floor_bytes)
 
 
 def _indented(text: str) -> str:

@@ -216,6 +216,6 @@ def _file_id(path: str) -> _FileId | None:
     """What stays the same when a file is renamed, and is another for another file; None if there is none."""
     try:
         found = os.stat(path)
-    except FileNotFoundError:
+    except OSError:  # who tries to make one will hear of what else there may be
         return None
     return found.st_dev, found.st_ino

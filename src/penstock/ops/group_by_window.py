@@ -76,8 +76,11 @@ class GroupByWindow(Op):
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         size = "window_size" if self.window_size is None else f"{self.window_size:,}"
-        held = sizes.at_least_as_seen(least_held(1, self.window_size or 1, sizes.input))
-        return Footprint(None, f"up to {size} elements for each key", held)
+        count = min(self.window_size or 1, max(1, sizes.count)) if sizes.count >= 0 else self.window_size or 1
+        window = least_held(1, count, sizes.input)
+        # What a window is reduced to lies beside it, and nobody knows how large that is before it was seen.
+        floor = sizes.at_least_as_seen(window) if sizes.held_bytes else None
+        return Footprint(None, f"up to {size} elements for each key", floor, known_bytes=window or 0)
 
     def open(self, context: Context) -> Cursor:
         return _GroupByWindowCursor(context, self)

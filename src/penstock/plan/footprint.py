@@ -179,12 +179,14 @@ class Footprint:
         reason: What it is made of.
         floor_bytes: The least with which it can go on; None where that is not known before it runs.
         spills: Whether what does not fit goes to disk.
+        known_bytes: What it needs in any case, where it is not known how much that makes with the rest.
     """
 
     held_bytes: int | None
     reason: str
     floor_bytes: int | None = 0
     spills: bool = False
+    known_bytes: int = 0
 
 
 def times(count: int, size: ElementSize | None, slots: bool = False) -> int | None:

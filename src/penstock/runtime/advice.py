@@ -1,8 +1,8 @@
-"""Advice: the budget to name when a run has no more room, judged by what was seen until then."""
+"""Advice: what to name when a run has no more room, in memory or on disk, judged by what was seen until then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..memory.divide import divide
 from ..memory.ledger import Ledger, Share
@@ -10,7 +10,9 @@ from ..plan.footprint import Measured
 from ..plan.node import Node
 from .meter import Meter
 
-__all__ = ["advice"]
+__all__ = ["advice", "expected_on_disk"]
+
+_MOST_GROWTH = 8
 
 
 def advice(
@@ -45,5 +47,19 @@ def advice(
     # What others have on their way is given up for nobody, and there will be as much of it again.
     floors = {id(need.node): need.floor_bytes for need in division.needs}
     needed += sum(max(0, s.charged_bytes - floors[key]) for key, s in shares.items() if s is not refused)
-    # A quarter more than there is: less would be refused again by what is a little larger.
-    return max(needed, ledger.budget_bytes * 5 // 4)
+    # Twice what there is: less would be refused again and again where few elements are far larger than the others.
+    advised = max(needed, 2 * ledger.budget_bytes)
+    # Where they keep growing, those to come are larger still: by as much again as they have grown, and more.
+    growth = max(meter.growth for meter in meters.values())
+    return max(advised, int(max(needed, ledger.budget_bytes) * min(_MOST_GROWTH, growth * growth)))
+
+
+def expected_on_disk(plan: Node, measured: Sequence[Measured]) -> int | None:
+    """What the stages of a plan may have on disk together, with next to none of it in memory; None if unknown.
+
+    `measured` is what each stage gave and held so far, sources first.
+    """
+    seen = {id(node): one for node, one in zip(plan.walk(), measured, strict=True)}
+    needs = divide(plan, lambda node: seen[id(node)]).needs
+    held = [need.footprint.held_bytes for need in needs if need.footprint.spills]
+    return None if None in held else sum(nbytes or 0 for nbytes in held)

@@ -32,6 +32,8 @@ class Meter:
     waiting_ns: int = 0
     worker_ns: int = 0
     largest_bytes: int = 0
+    #: How many pulls gave an element that was larger than all before.
+    num_larger: int = 0
     #: Whether it has said that there are no more elements.
     ended: bool = False
     #: Whether the size of every element counts, not only of some.
@@ -64,6 +66,13 @@ class Meter:
     def typical_bytes(self) -> int:
         """What an element takes on average."""
         return self.num_bytes // max(1, self.num_elements)
+
+    @property
+    def growth(self) -> float:
+        """How much larger than on average elements are by now, if nearly each is larger than those before; else 1."""
+        if self.num_pulls < 8 or 2 * self.num_larger < self.num_pulls:
+            return 1.0
+        return self.largest_bytes / max(1, self.typical_bytes)
 
     @property
     def busy_s(self) -> float:
@@ -113,12 +122,14 @@ class MeteredCursor(Cursor):
                 meter.num_bytes += nbytes
                 if nbytes > meter.largest_bytes * block.size:
                     meter.largest_bytes = nbytes // block.size
+                    meter.num_larger += 1
             elif block.records is not None:  # to look at them one by one would mean to cut them out
                 nbytes = block.nbytes
                 meter.num_bytes += nbytes
                 longest = int(block.records[2].max()) + leaf_bytes(b"")
                 if longest > meter.largest_bytes:
                     meter.largest_bytes = longest
+                    meter.num_larger += 1
             else:
                 rows = block.rows()
                 each = nbytes_of(rows[0])
@@ -129,6 +140,7 @@ class MeteredCursor(Cursor):
                     each = max([getattr(row, "nbytes", 0) for row in rows])
                 if each > meter.largest_bytes:
                     meter.largest_bytes = each
+                    meter.num_larger += 1
             if block.has_failures:
                 self._count_failures(block)
         return block

@@ -22,6 +22,7 @@ from ..plan.node import Node
 from ..plan.seeds import drawn_seeds, reseeded
 from ..plan.settle import settled
 from ..plan.traits import Traits
+from .advice import expected_on_disk
 from .closing import close_dropped, wait_for_closing
 from .lower import Stages
 from .settings import Settings
@@ -82,6 +83,7 @@ class Run:
         # By way of the stages: what knows the run would keep it from being closed when it is dropped.
         self.ledger.advise = stages.advice
         self.ledger.needs = stages.needs
+        stages.spill.expects = lambda: expected_on_disk(plan, stages.measured())
         self._rows: list[Any] = []
         self._offset = 0
         # Elements that were delivered before these; none can be told once one has failed.

@@ -17,9 +17,8 @@ __all__ = ["sizes_in_sample"]
 
 def sizes_in_sample(
     written: Node, settings: Settings, num_elements: int, make_dataset: Callable[[Node], Any]
-) -> tuple[Measured, ...]:
-    """What each stage gave and held while so many elements were run, sources first."""
+) -> tuple[tuple[Measured, ...], int]:
+    """What each stage gave and held while so many elements were run, sources first; and how many there were."""
     with Run(written, dataclasses.replace(settings, frugal=True), 0, make_dataset) as run:
-        for _ in islice(run, num_elements):
-            pass
-        return run.measured()
+        count = sum(1 for _ in islice(run, num_elements))
+        return run.measured(), count

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock.errors import BadArgument, SpillError
+from penstock.memory.ipc import IpcWriter
 from penstock.memory.spill import LastingSpill, SpillSpace, _lies_in_memory, default_directory
 
 OWNER = """
@@ -180,21 +183,55 @@ def test_bytes_are_counted_and_limited(tmp_path: Path) -> None:
     space.reserve(400)
     space.release(700)
     assert (space.used_bytes, space.peak_bytes) == (300, 1000)
-    text = rf"asked for 800 B more on disk and 300 B of the limit of 1 kB are in use in {tmp_path}.*spill_limit=1_100"
+    text = rf"asked for 800 B more on disk and 300 B of the limit of 1 kB are in use in {tmp_path}.*spill_limit=2_000 "
     with pytest.raises(SpillError, match=text):
         space.reserve(800)
     assert space.used_bytes == 300
+    with pytest.raises(SpillError, match=r"use spill_limit=10_000 or more \(twice .* is not known\)"):
+        space.reserve(5000)
+    space.expects = lambda: 100_000
+    with pytest.raises(SpillError, match=r"use spill_limit=150_000 or more \(for all that its stages"):
+        space.reserve(5000)
     space.close()
 
 
 def test_a_full_disk_is_told_apart_from_other_errors(tmp_path: Path) -> None:
     space = SpillSpace(str(tmp_path))
     text = r"no room to write 5 kB to .*: No space left on device, \S+ \S+ are free"
-    with pytest.raises(SpillError, match=text), space.disk_full(5000):
+    with pytest.raises(SpillError, match=text), space.writing(5000):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.raises(PermissionError), space.disk_full(5000):
-        raise PermissionError(errno.EACCES, "no")
+    text = rf"cannot write 5 kB to {tmp_path}/penstock-spill-.*: Read-only file system; this run holds 300 B.*spill_dir"
+    space.reserve(300)
+    with pytest.raises(SpillError, match=text), space.writing(5000):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
     space.close()
+
+
+def test_a_directory_that_somebody_removed_is_named_with_what_was_in_it(tmp_path: Path) -> None:
+    space = SpillSpace(str(tmp_path))
+    writer = IpcWriter(space.new_path(".arrow"), space=space)
+    writer.write([np.zeros(1000)])
+    shutil.rmtree(space.directory)
+    text = rf"the spill directory {space.directory} was removed by somebody else, with 8\.\d+ kB"
+    for use in (lambda: IpcWriter(space.new_path(".arrow"), space=space), writer.reader):
+        with pytest.raises(SpillError, match=text):
+            use()
+    writer.discard()
+    assert space.used_bytes == 0
+    space.close()
+
+
+def test_what_outlives_a_run_is_written_elsewhere_if_its_directory_was_removed(tmp_path: Path) -> None:
+    lasting, run = LastingSpill(), SpillSpace(str(tmp_path), limit_bytes=1000)
+    lasting.use_in(run)
+    first = lasting.space()
+    first.reserve(600)
+    shutil.rmtree(first.directory)
+    second = lasting.space()
+    assert second.directory != first.directory
+    assert run.total_bytes == 600
+    with pytest.raises(SpillError, match=r"spill_limit=2_000"):
+        second.reserve(500)
 
 
 def test_directories_that_cannot_be_used_are_named(tmp_path: Path) -> None:
@@ -238,7 +275,7 @@ def test_the_limit_is_on_a_run_and_its_caches_together(tmp_path: Path) -> None:
     run.reserve(300)
     cache.space().reserve(500)
     assert (run.used_bytes, cache.used_bytes, run.total_bytes) == (300, 500, 800)
-    text = rf"300 B more on disk and 800 B of the limit of 1 kB are in use in {tmp_path}.*\(500 B by caches\).*=1_100"
+    text = rf"300 B more on disk and 800 B of the limit of 1 kB are in use in {tmp_path}.*\(500 B by caches\).*=2_000 "
     for space in (run, cache.space()):
         with pytest.raises(SpillError, match=text):
             space.reserve(300)

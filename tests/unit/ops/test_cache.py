@@ -1,7 +1,9 @@
 """cache: made once, given often, inside the budget."""
 
 import gc
+import os
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +221,29 @@ def test_a_limit_on_the_disk_is_a_clear_error_and_nothing_is_lost(tmp_path: Path
     with ds.run(memory=1_000_000) as more:
         more.load_state_dict(run.state_dict())
         assert found + [int(x[0]) for x in more] == list(range(60))
+
+
+def test_a_cache_whose_directory_was_removed_goes_on_in_another(tmp_path: Path) -> None:
+    made = Counting(lambda x: np.full(1000, x))
+    ds = ps.Dataset.range(60).map(made).cache().with_options(ps.Options(memory=100_000, spill_dir=tmp_path))
+    with ds.run() as run:
+        found = [int(next(run)[0]) for _ in range(30)]
+        (before,) = tmp_path.iterdir()
+        shutil.rmtree(before)
+        found += [int(x[0]) for x in run]
+    assert found == [int(x[0]) for x in ds] == list(range(60))
+    assert made.calls == list(range(60))
+    assert before not in tmp_path.iterdir()
+
+
+def test_files_of_a_cache_that_somebody_has_cut_are_told(tmp_path: Path) -> None:
+    ds = ps.Dataset.range(60).map(lambda x: np.full(1000, x)).cache()
+    ds = ds.with_options(ps.Options(memory=100_000, spill_dir=tmp_path))
+    list(ds)
+    for file in tmp_path.rglob("*.arrow"):
+        os.truncate(file, 100)
+    with pytest.raises(ps.errors.SpillError, match=r"cache at .*bytes are missing.*somebody else has changed"):
+        list(ds)
 
 
 def on_disk(folder: Path) -> int:

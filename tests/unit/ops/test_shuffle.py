@@ -1,7 +1,10 @@
 """shuffle on streams: what does not fit waits on disk, and nobody can tell."""
 
+import errno
 import gc
 import os
+import re
+import shutil
 import subprocess
 import sys
 import traceback
@@ -255,6 +258,60 @@ def test_a_full_disk_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(SpillError, match=r"shuffle at .*no room to write .*: No space left on device"):
         next(run)
     assert (run.ledger.charged_bytes, os.listdir(tmp_path)) == (0, [])
+
+
+def spill_directory(parent: Path) -> Path:
+    (found,) = parent.iterdir()
+    return found
+
+
+def truncate_files(directory: Path) -> None:
+    for file in directory.glob("*.arrow"):
+        os.truncate(file, 100)
+
+
+@pytest.mark.parametrize(
+    "harm, text",
+    [
+        (shutil.rmtree, r"the spill directory \S+ was removed by somebody else, with \S+ MB that this run had there"),
+        (truncate_files, r"penstock-spill-\S+arrow: \S+ bytes are missing .*somebody else has changed"),
+    ],
+)
+def test_what_others_do_to_files_on_disk_is_told_and_nothing_delivered_is_lost(
+    tmp_path: Path, harm: Callable[[Path], None], text: str
+) -> None:
+    dataset = stream(100, large).shuffle(50, seed=1, reshuffle_each_iteration=False)
+    expected = [int(x[0]) for x in run_of(dataset, "1GB")]
+    run = run_of(dataset, 700_000, tmp_path)
+    found = [int(next(run)[0]) for _ in range(3)]
+    harm(spill_directory(tmp_path))
+    with pytest.raises(SpillError, match=rf"shuffle at .*{text}"):
+        found.extend(int(x[0]) for x in run)
+    assert run.ledger.charged_bytes == 0
+    with dataset.run(memory="1GB") as more:
+        more.load_state_dict(run.state_dict())
+        assert found + [int(x[0]) for x in more] == expected
+
+
+def test_a_disk_that_can_no_longer_be_written_to_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr("penstock.memory.ipc.open_new", refuse)
+    run = run_of(stream(100, large).shuffle(50, seed=1), 700_000, tmp_path)
+    with pytest.raises(SpillError, match=r"shuffle at .*cannot write .* to \S+penstock-spill-\S+: Read-only file"):
+        next(run)
+    assert (run.ledger.charged_bytes, os.listdir(tmp_path)) == (0, [])
+
+
+def test_the_limit_that_a_refusal_names_is_enough(tmp_path: Path) -> None:
+    """Where the buffer's size is known by then, in one step; the sizes of these are not known before."""
+    dataset = stream(100, large).shuffle(50, seed=1)
+    with pytest.raises(SpillError, match=r"for all that its stages may have there") as caught:
+        list(run_of(dataset, 700_000, tmp_path, spill_limit="100kB"))
+    found = re.search(r"spill_limit=([\d_]+)", str(caught.value))
+    assert found
+    assert len(list(run_of(dataset, 700_000, tmp_path, spill_limit=int(found[1])))) == 100
 
 
 def test_directories_that_cannot_be_used_are_found_when_a_run_begins(tmp_path: Path) -> None:
