@@ -106,7 +106,7 @@ def test_a_file_that_a_large_budget_wrote_is_served_whole_with_a_small_one(tmp_p
     made = D.range(3000).map(lambda i: calls.append(int(i)) or np.full(2000, i % 251, np.uint8))
     dataset = made.cache(str(tmp_path / "file"))
     list(dataset.run(memory="1GB"))
-    minimum = dataset.explain().to_dict()["known_bytes"]
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
     assert minimum < 200_000
     with dataset.run(memory=minimum) as run:
         assert [int(x[0]) for x in run] == [i % 251 for i in range(3000)]

@@ -72,7 +72,7 @@ def test_the_minimum_of_a_file(tmp_path: Path) -> None:
 def test_known_sizes_are_refused_without_a_sample(case: str) -> None:
     source = Source()
     dataset = CASES[case](source)
-    minimum = dataset.explain().to_dict()["known_bytes"]
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
     assert minimum >= 8 * SIZE
     with pytest.raises(ps.errors.BudgetTooSmall):
         dataset.run(memory=minimum - 1)

@@ -45,29 +45,21 @@ class Explanation:
     is_sampled: bool = False
 
     @property
-    def minimum_bytes(self) -> int | None:
-        """The smallest budget that works; None where that is not known before elements are seen.
-
-        After a sample it is always a number: of a stage that the sample did not reach, nothing is needed yet.
-        """
-        return self.known_bytes if self.division.complete or self.is_sampled else None
-
-    @property
-    def known_bytes(self) -> int:
-        """What is needed as far as sizes are known: a run with less is refused."""
+    def minimum_bytes(self) -> int:
+        """The smallest budget that works. Where sizes are not known (`fits` is None), what is known to be needed."""
         return self.division.minimum_bytes
 
     @property
     def fits(self) -> bool | None:
         """Whether the budget is large enough; None where sizes are not known and what is known does fit."""
-        if self.known_bytes > self.budget_bytes:
+        if self.minimum_bytes > self.budget_bytes:
             return False
         return True if self.division.complete else None
 
     @property
     def slack_bytes(self) -> int:
         """What the budget has beyond the floors."""
-        return max(0, self.budget_bytes - self.known_bytes)
+        return max(0, self.budget_bytes - self.minimum_bytes)
 
     def spilled_bytes(self, need: Need) -> int | None:
         """What of a stage's elements would go to disk at most; None where that is not known."""
@@ -84,7 +76,6 @@ class Explanation:
             "plan": render(self.plan),
             "budget_bytes": self.budget_bytes,
             "minimum_bytes": self.minimum_bytes,
-            "known_bytes": self.known_bytes,
             "slack_bytes": self.slack_bytes,
             "fits": self.fits,
             "estimated": self.division.estimated,
@@ -137,13 +128,13 @@ class Explanation:
         return need.footprint.reason + (f"; up to {format_bytes(spilled)} of them on disk" if spilled else "")
 
     def _summary(self) -> list[str]:
-        known = format_bytes(self.known_bytes)
+        known = format_bytes(self.minimum_bytes)
         lines = ["It does not fit."] if self.fits is False else []
         if self.fits:
             lines.append(f"Slack beyond what each stage needs at least: {format_bytes(self.slack_bytes)}.")
         if self.division.complete:
             about = "about " if self.division.estimated else ""
-            lines.append(f"Smallest budget that works: {about}{known} (memory={self.known_bytes:_}).")
+            lines.append(f"Smallest budget that works: {about}{known} (memory={self.minimum_bytes:_}).")
         else:
             has_known = any(need.floor_bytes for need in self.division.needs)
             at_least = f": at least {known} as far as sizes are known" if has_known else ""
