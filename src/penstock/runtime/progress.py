@@ -57,7 +57,8 @@ class ProgressBar:
             )
             self._task = self._shown.add_task(self._description, total=self._total)
             self._shown.start()
-        self._shown.update(self._task, completed=self._done)
+        done = self._done if self._total is None else min(self._done, self._total)  # the last block may bring more
+        self._shown.update(self._task, completed=done)
         self._shown.refresh()
 
     def close(self) -> None:

@@ -64,3 +64,11 @@ def test_pipelines_show_what_takes_long(terminal: Terminal, text: str, allowed: 
     dataset = PIPELINES[text](ps.Dataset.range(100)).with_options(ps.Options(progress=allowed))
     assert len(list(dataset)) == 100
     assert (text in terminal.getvalue()) == (allowed is not False)
+
+
+@pytest.mark.parametrize("length, buffer_size, end", [(100, 50, "50/50"), (30, 50, "30/30")])
+def test_a_shuffle_fills_what_it_has_room_for(terminal: Terminal, length: int, buffer_size: int, end: str) -> None:
+    numbers = ps.Dataset.from_generator(lambda: iter(range(length)), output_signature=ps.TensorSpec((), "int64"))
+    assert len(list(numbers.assert_cardinality(length).shuffle(buffer_size, seed=1))) == length
+    assert end in terminal.getvalue()
+    assert f"{min(length, buffer_size) + 1}/" not in terminal.getvalue()
