@@ -160,6 +160,31 @@ def test_gif(kind: str) -> None:
         assert_same(ours, tf.io.decode_image(contents, expand_animations=expand))
 
 
+def test_files_of_another_format() -> None:
+    """A GIF of one frame is an image, and an image a GIF of one frame."""
+    still, moving = saved(photo(7, 9, 3), "GIF"), max(gifs().values(), key=len)
+    assert len(ps.image.decode_gif(moving)) > 1
+    for name in ("decode_jpeg", "decode_png"):
+        ours, theirs = getattr(ps.image, name), getattr(tf.io, name)
+        assert_same(ours(still), theirs(still))
+        assert_same(ours(still, 3), theirs(still, 3))
+        with pytest.raises(ps.errors.BadArgument, match="channels: expected 0 or 3 for a GIF, got 1"):
+            ours(still, 1)
+        with pytest.raises(ps.errors.FormatError, match="expected one image, got a GIF of"):
+            ours(moving)
+        for contents, channels in ((still, 1), (moving, 0)):
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                theirs(contents, channels)
+    assert_same(ps.image.decode_png(still, dtype=np.uint16), tf.io.decode_png(still, dtype=tf.uint16))
+    for contents in pngs().values():
+        assert_same(ps.image.decode_gif(contents), tf.io.decode_gif(contents))
+    for channels in (1, 3):
+        contents = saved(photo(40, 50, channels), "JPEG")
+        ours, theirs = ps.image.decode_gif(contents), tf.io.decode_gif(contents).numpy()
+        assert ours.shape == theirs.shape
+        assert np.abs(ours.astype(int) - theirs).max() <= 4
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
 def test_any_image(dtype: Any) -> None:
     deep = pngs()["16-bit rgb"]

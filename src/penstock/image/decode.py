@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadArgument
+from ..errors import BadArgument, FormatError
 from .bmp import read_bmp
 from .contents import MAX_PIXELS, as_contents, format_of, refuse_unknown
 from .convert import convert_image_dtype
@@ -34,7 +34,8 @@ def decode_jpeg(
     """The pixels of a JPEG file, as uint8.
 
     Args:
-        contents: The file's bytes. A PNG is read too, as in TensorFlow: files are often misnamed.
+        contents: The file's bytes. A PNG, or a GIF of one frame, is read too, as in TensorFlow: files are often
+            misnamed.
         channels: 0 for those of the file, 1 for grey, 3 for RGB. CMYK becomes RGB.
         ratio: 2, 4 or 8 decode to a half, a quarter, an eighth of the size, in about half of the time and less. Other
             pixels than a decode and a resize would give.
@@ -56,6 +57,10 @@ def decode_jpeg(
         if ratio != 1:
             raise BadArgument(f"ratio: expected 1 for a PNG, got {ratio}")
         return read_png(contents, channels, _UINT8, max_pixels)
+    if format_of(contents) == "GIF":
+        if ratio != 1:
+            raise BadArgument(f"ratio: expected 1 for a GIF, got {ratio}")
+        return _only_frame(contents, channels, max_pixels)
     raise refuse_unknown(contents, "a JPEG or a PNG")
 
 
@@ -93,7 +98,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = np.uint8, *, max_p
     """The pixels of a PNG file, bit for bit those of tf.io.decode_png.
 
     Args:
-        contents: The file's bytes. A JPEG is read too, as in TensorFlow.
+        contents: The file's bytes. A JPEG, or a GIF of one frame, is read too, as in TensorFlow.
         channels: 0 for those of the file, 1 for grey, 3 for RGB, 4 for RGB with alpha.
         dtype: uint8 or uint16. Files of 16 bits lose the lower half in uint8; files of 8 bits are scaled to uint16.
         max_pixels: The most pixels that a header may claim.
@@ -112,6 +117,8 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = np.uint8, *, max_p
         return read_png(contents, channels, dtype, max_pixels)
     if found == "JPEG":
         return _as_dtype(read_jpeg(contents, channels, 1, True, "", max_pixels), dtype)
+    if found == "GIF":
+        return _as_dtype(_only_frame(contents, channels, max_pixels), dtype)
     raise refuse_unknown(contents, "a PNG or a JPEG")
 
 
@@ -135,13 +142,18 @@ def decode_gif(contents: Any, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
     """All frames of a GIF file, as uint8: (number, height, width, 3).
 
     Args:
-        contents: The file's bytes.
+        contents: The file's bytes. A JPEG or a PNG is one frame, as in TensorFlow.
         max_pixels: The most pixels that all frames together may have.
     """
     contents = as_contents(contents)
-    if format_of(contents) != "GIF":
-        raise refuse_unknown(contents, "a GIF")
-    return read_gif(contents, max_pixels)
+    found = format_of(contents)
+    if found == "GIF":
+        return read_gif(contents, max_pixels)
+    if found == "JPEG":
+        return read_jpeg(contents, 3, 1, True, "", max_pixels)[None]
+    if found == "PNG":
+        return read_png(contents, 3, _UINT8, max_pixels)[None]
+    raise refuse_unknown(contents, "a GIF")
 
 
 def decode_image(
@@ -181,11 +193,24 @@ def decode_image(
     if found == "BMP":
         return _as_dtype(read_bmp(contents, channels, max_pixels), dtype)
     if found == "GIF":
-        if channels not in (0, 3):
-            raise BadArgument(f"channels: expected 0 or 3 for a GIF, got {channels}")
+        _check_gif_channels(channels)
         frames = read_gif(contents, max_pixels)
         return _as_dtype(frames if expand_animations else frames[0].copy(), dtype)
     raise refuse_unknown(contents, "a JPEG, PNG, BMP or GIF")
+
+
+def _only_frame(contents: bytes, channels: int, max_pixels: int) -> np.ndarray:
+    """The pixels of a GIF that is one image; of a moving one nobody knows which is meant."""
+    _check_gif_channels(channels)
+    frames = read_gif(contents, max_pixels)
+    if len(frames) > 1:
+        raise FormatError(f"expected one image, got a GIF of {len(frames):,} frames, which decode_gif gives")
+    return frames.reshape(frames.shape[1:])
+
+
+def _check_gif_channels(channels: int) -> None:
+    if channels not in (0, 3):
+        raise BadArgument(f"channels: expected 0 or 3 for a GIF, got {channels}")
 
 
 def _as_dtype(pixels: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:

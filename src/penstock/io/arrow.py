@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,9 @@ from .arrow_arrays import TableColumns
 from .arrow_batches import StreamedBatches, open_ipc
 from .arrow_pieces import Piece, PiecesReader, RowsInOrder
 from .columns import ColumnReader
+from .mapped_files import MappedFile, WatchedReader
 from .paths import expand_paths, is_local, shown_paths
-from .reading import FilesCursor, StreamsFiles, check_on_error
+from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 
 __all__ = ["FromArrow"]
 
@@ -43,7 +44,8 @@ class FromArrow(StreamsFiles, Op):
     Args:
         table_or_path: A `pyarrow` table, record batch, or anything that gives one (a Polars frame, say); or a path, a
             pattern, a URI, or a list of them, of files in Arrow's IPC format (Feather). Files of this machine that are
-            not compressed are mapped into memory, and read at any place.
+            not compressed are mapped into memory, and read at any place: do not cut them short before you have
+            dropped the batches that are views of them.
         columns: The columns to read. None: all.
         fill_null: A value in the place of nulls, in the columns that can hold it, or a dict of values by column.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
@@ -66,6 +68,7 @@ class FromArrow(StreamsFiles, Op):
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _table: TableColumns = dataclasses.field(init=False, repr=False)
     _pieces: tuple[Piece, ...] | None = dataclasses.field(init=False, repr=False)
+    _files: tuple[MappedFile, ...] = dataclasses.field(init=False, repr=False)
     _refuses_some: bool = dataclasses.field(init=False, repr=False)
     _plain: tuple[list[np.ndarray], ...] | None = dataclasses.field(init=False, repr=False)
     _num_rows: int = dataclasses.field(init=False, repr=False)
@@ -82,12 +85,14 @@ class FromArrow(StreamsFiles, Op):
         is_path = isinstance(self.table_or_path, (str, bytes, os.PathLike, list, tuple, np.ndarray))
         fields["_paths"] = tuple(expand_paths(self.table_or_path, "table_or_path")) if is_path else ()
         if is_path:
-            schema, batches = _look_at_files(self._paths)
+            schema, batches = _look_at_files(self._paths, self.on_error)
         else:
             table = _as_table(self.table_or_path)
-            schema, batches = table.schema, [Piece("", 0, batch) for batch in table.to_batches()]
+            schema, batches = table.schema, [Piece(None, 0, batch) for batch in table.to_batches()]
         fields["_table"] = TableColumns(schema, self.columns, self.fill_null)
         fields["_pieces"] = None if batches is None else tuple(batches)
+        files = {id(piece.file): piece.file for piece in batches or () if piece.file is not None}
+        fields["_files"] = tuple(files.values())
         fields["_num_rows"] = UNKNOWN if batches is None else sum(piece.batch.num_rows for piece in batches)
         nulls = [leaf for piece in batches or () for leaf in self._table.with_nulls(piece.batch)]
         fields["_refuses_some"] = any(leaf.fill is None for leaf in nulls)
@@ -104,12 +109,17 @@ class FromArrow(StreamsFiles, Op):
         return tuple([columns[i] for columns in decoded] for i in range(len(table.leaves)))
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
-        return self._table.spec(UNKNOWN if self._refuses_some and self.on_error == "skip" else self._num_rows)
+        may_lack_some = self.on_error == "skip" and (self._refuses_some or self._files)
+        return self._table.spec(UNKNOWN if may_lack_some else self._num_rows)
+
+    @property
+    def _is_in_order(self) -> bool:
+        """Whether rows that are left out would be told from others only as they are read: `take` counts the others."""
+        return self._refuses_some or (self.on_error == "skip" and bool(self._files))
 
     @property
     def traits(self) -> Traits:
-        # Rows that are refused would be told from others only when they are read, and `take` counts the others.
-        return CURSOR if self._pieces is None or self._refuses_some else SOURCE
+        return CURSOR if self._pieces is None or self._is_in_order else SOURCE
 
     def file_shard(self, num_shards: int, index: int) -> Op | None:
         return None if self._pieces is not None else super().file_shard(num_shards, index)
@@ -120,7 +130,7 @@ class FromArrow(StreamsFiles, Op):
 
     @property
     def reading_may_fail(self) -> bool:
-        return self._plain is None
+        return self._plain is None or bool(self._files)
 
     @property
     def gives_views(self) -> bool:
@@ -137,21 +147,30 @@ class FromArrow(StreamsFiles, Op):
         return Footprint(floor, "one record batch, and one row on its way", None if not sizes.held_bytes else floor)
 
     def reader(self, context: Context) -> Reader:
+        return self._reader(context, context.count_failed)
+
+    def _reader(self, context: Context, count_failed: Callable[[str, int], None] | None) -> Reader:
+        reader: Reader
         if self._plain is not None and self.gives_views:
-            return ColumnReader(self._table.structure, [arrays[0] for arrays in self._plain], context.arena)
-        assert self._pieces is not None
-        return PiecesReader(self._table, self._pieces, self._plain, context)
+            reader = ColumnReader(self._table.structure, [arrays[0] for arrays in self._plain], context.arena)
+        else:
+            assert self._pieces is not None
+            reader = PiecesReader(self._table, self._pieces, self._plain, context, count_failed)
+        return WatchedReader(reader, self._files, context, count_failed) if self._files else reader
 
     def open(self, context: Context) -> Cursor:
-        if self._pieces is not None and not self._refuses_some:
+        if self._pieces is not None and not self._is_in_order:
             fitting = None if self.gives_views else context.transit.fitting
             return IndexCursor(self.reader(context), RangeOrder(self._num_rows), fitting=fitting)
         if self._pieces is not None:
+            # Of a path that is given twice the rows are the same.
+            rows = {file.path: (file.first_row, file.end_row) for file in self._files} or {"table": (0, self._num_rows)}
 
             def open_table(path: str, position: State) -> RowsInOrder:
-                return RowsInOrder(self.reader(context), self._num_rows, context, position or 0)
+                first, end = rows.get(path, (0, 0))  # nothing of a file without rows
+                return RowsInOrder(self._reader(context, None), context, first if position is None else position, end)
 
-            return FilesCursor(context, [", ".join(self._paths) or "table"], open_table, self.on_error)
+            return FilesCursor(context, self._paths or ["table"], open_table, self.on_error)
 
         def open_batches(path: str, position: State) -> StreamedBatches:
             return StreamedBatches(path, self._table, context, position)
@@ -178,10 +197,19 @@ def _as_table(given: Any) -> Any:
     raise BadType(f"table_or_path: expected an Arrow table, a record batch or a path, got {kind} {given!r:.60}")
 
 
-def _look_at_files(paths: tuple[str, ...]) -> tuple[Any, list[Piece] | None]:
-    """The schema of the first file, and all record batches if they are there at once, mapped."""
+def _look_at_files(paths: tuple[str, ...], on_error: str) -> tuple[Any, list[Piece] | None]:
+    """The schema of the file that says what rows are, and all record batches if they are there at once, mapped."""
+    if not paths:
+        raise FormatError("table_or_path: expected one file or more, got none: there are no columns without a file")
+    _, schema = first_look(paths, _schema_of, on_error)
     with _LOOKING:
-        return _mapped_files(paths, _own_pool())
+        return schema, _mapped_files(paths, schema, _own_pool())
+
+
+def _schema_of(path: str) -> Any:
+    source, reader = open_ipc(path)
+    with source:
+        return reader.schema
 
 
 # Who looks at files is alone with the pool: what it gives is theirs.
@@ -199,29 +227,28 @@ def _own_pool() -> Any:
     return pa.proxy_memory_pool(pa.default_memory_pool())
 
 
-def _mapped_files(paths: tuple[str, ...], pool: Any) -> tuple[Any, list[Piece] | None]:
+def _mapped_files(paths: tuple[str, ...], schema: Any, pool: Any) -> list[Piece] | None:
     import pyarrow as pa
 
-    if not paths:
-        raise FormatError("table_or_path: expected one file or more, got none: there are no columns without a file")
-    schema = open_ipc(paths[0])[1].schema
     pieces: list[Piece] = []
+    num_rows = 0
     for path in paths:
         if not is_local(path):
-            return schema, None
+            return None
         try:
+            file = MappedFile(path, num_rows)
             reader = open_ipc(path, mapped=True, pool=pool)[1]
             if not reader.schema.equals(schema):
-                return schema, None
-            num_rows = 0
+                return None
             for number in range(reader.num_record_batches):
                 before = pool.bytes_allocated()
                 batch = reader.get_batch(number)
                 batch.validate()
                 if pool.bytes_allocated() > before:  # it had to be inflated
-                    return schema, None
-                pieces.append(Piece(path, num_rows, batch))
+                    return None
+                pieces.append(Piece(file, num_rows - file.first_row, batch))
                 num_rows += batch.num_rows
+            file.end_row = num_rows
         except (FormatError, pa.ArrowException, OSError):
-            return schema, None  # the error comes in its place
-    return schema, pieces
+            return None  # the error comes in its place
+    return pieces

@@ -15,6 +15,7 @@ from ..errors import FormatError, PenstockError
 from ..order import Index
 from ..plan.op import Context, Reader, Room
 from .arrow_arrays import TableColumns
+from .mapped_files import MappedFile
 
 __all__ = ["Piece", "PiecesReader", "RowsInOrder"]
 
@@ -23,27 +24,31 @@ __all__ = ["Piece", "PiecesReader", "RowsInOrder"]
 class Piece:
     """A record batch in memory, or in a file that is mapped."""
 
-    path: str
+    file: MappedFile | None
     first_row: int
     batch: Any
 
+    @property
+    def path(self) -> str:
+        return "" if self.file is None else self.file.path
+
 
 class RowsInOrder:
-    """The rows of pieces from the first to the last."""
+    """Rows of pieces from one to the last before an end."""
 
-    def __init__(self, reader: Reader, num_rows: int, context: Context, row: int) -> None:
+    def __init__(self, reader: Reader, context: Context, row: int, end_row: int) -> None:
         self._reader = reader
-        self._num_rows = num_rows
+        self._end_row = end_row
         self._transit = context.transit
         self._row = row
 
     def read(self, n: int, room: Room) -> Block | None:
         start = self._row
-        self._row = min(self._num_rows, start + self._transit.fitting(n))
+        self._row = min(self._end_row, start + self._transit.fitting(n))
         return self._reader.read(slice(start, self._row)) if start < self._row else None
 
     def skip(self, n: int) -> int:
-        skipped = min(n, self._num_rows - self._row)
+        skipped = min(n, self._end_row - self._row)
         self._row += skipped
         return skipped
 
@@ -63,13 +68,15 @@ class PiecesReader:
         pieces: tuple[Piece, ...],
         plain: tuple[list[np.ndarray], ...] | None,
         context: Context,
+        count_failed: Callable[[str, int], None] | None,
     ) -> None:
         self._table = table
         self._pieces = pieces
         self._plain = plain
         self._context = context
         self._transit = context.transit
-        self._sound: dict[int, bool] = {}
+        self._count_failed = count_failed
+        self._sound: dict[int, tuple[int, bool]] = {}  # whether a batch is, and when its file had changed last
         sizes = [piece.batch.num_rows for piece in pieces]
         self._starts = np.cumsum([0, *sizes])
         if plain is None:
@@ -161,17 +168,24 @@ class PiecesReader:
         return block
 
     def _is_sound(self, number: int) -> bool:
-        """Whether a batch is what it says: in a file it may be anything, and is looked at when it is first read."""
+        """Whether a batch is what it says: in a file it may be anything, and is looked at when it is first read.
+
+        So it is after the file was written to: what lies in it now was never looked at.
+        """
         import pyarrow as pa
 
-        if number not in self._sound:
+        piece = self._pieces[number]
+        if piece.file is None:
+            return True
+        known = self._sound.get(number)
+        if known is None or known[0] != piece.file.changed_ns:
+            changed_ns, is_sound = piece.file.changed_ns, True
             try:
-                if self._pieces[number].path:
-                    self._pieces[number].batch.select(self._table.names).validate(full=True)
-                self._sound[number] = True
+                piece.batch.select(self._table.names).validate(full=True)
             except (pa.ArrowException, OSError):
-                self._sound[number] = False
-        return self._sound[number]
+                is_sound = False
+            known = self._sound[number] = changed_ns, is_sound
+        return known[1]
 
     def _unsound(self, number: int, batch: Any, row: int) -> Block:
         """One row of a batch that is damaged somewhere."""
@@ -180,7 +194,8 @@ class PiecesReader:
         try:
             batch.validate(full=True)
         except (pa.ArrowException, OSError) as error:
-            self._context.count_failed(self._pieces[number].path, 1)
+            if self._count_failed is not None:
+                self._count_failed(self._pieces[number].path, 1)
             text = f"{self._where(number, row)}: expected Arrow data, got: {str(error)[:300]}"
             return Block.of_rows([Failed(self._located(FormatError(text)))], has_failures=True)
         return self._block(number, batch, lambda i: row)

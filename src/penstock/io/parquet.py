@@ -34,6 +34,11 @@ _BUFFER_BYTES = 1 << 13
 _COLUMN_BYTES = 1 << 15
 # Beside each string of a dictionary Arrow holds a pointer and a length.
 _STRING_BYTES = 16
+# The pages of smaller columns are not looked at: they take no more than some times the column.
+_SMALL_COLUMN_BYTES = 1 << 15
+# So many row groups are looked at before a run to tell what it needs; that takes 20 ms for one of 35 columns and a
+# million rows. Others of the same writer are like them, and what larger ones need is told when they are met.
+_MOST_LOOKED_AT = 32
 # Decoding more at a time is no quicker.
 _MOST_ROWS = 1 << 14
 # What is decoded at a time where the budget has room for no more: some rows, but not much.
@@ -84,13 +89,15 @@ class FromParquet(StreamsFiles, Op):
             raise FormatError("paths: expected one file or more, got none: there are no columns without a file")
         first, (fields["_table"], layout) = first_look(paths, self._look_at, self.on_error)
         layouts = [layout]
+        left = _MOST_LOOKED_AT - layout.num_groups
         others = list(paths)
         others.remove(first)
         for path in others:
             try:
                 if is_local(path):  # a look at each of the others may take long
                     with _OpenParquet(path) as other:
-                        layouts.append(other.layout(self._table))
+                        layouts.append(other.layout(self._table, max(0, left)))
+                        left -= layouts[-1].num_groups
             except FormatError:
                 continue
         knows_all = len(layouts) == len(paths)
@@ -100,7 +107,7 @@ class FromParquet(StreamsFiles, Op):
     def _look_at(self, path: str) -> tuple[TableColumns, _Layout]:
         with _OpenParquet(path) as first:
             table = TableColumns(first.schema, self.columns, self.fill_null)
-            return table, first.layout(table)
+            return table, first.layout(table, _MOST_LOOKED_AT)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return self._table.spec(self._num_rows if self.on_error == "raise" else UNKNOWN)
@@ -126,6 +133,7 @@ class _Layout:
     """What a file's footer says of its rows."""
 
     num_rows: int
+    num_groups: int
     floor_bytes: int
 
 
@@ -163,6 +171,7 @@ class _OpenParquet:
             raise FormatError(f"{path}: expected a Parquet file, got {size:,} bytes: {_brief(error)}") from None
         self.metadata = self.file.metadata
         self._source = source
+        self._is_local = is_local(path)  # elsewhere each look is a request
 
     def check(self, table: TableColumns) -> None:
         """Refuses a file whose columns are not those of the first."""
@@ -176,7 +185,7 @@ class _OpenParquet:
                 )
 
     def group(self, number: int, table: TableColumns, by_pages: bool = False) -> _Group:
-        """What a row group takes, with pages as writers make them, or `by_pages` as they are in this file."""
+        """What a row group takes, with pages as writers make them at most, or `by_pages` as they are in this file."""
         metadata = self.metadata.row_group(number)
         pages, varying, levels = 0, 0, 0
         wanted = {leaf.path[0]: leaf for leaf in table.leaves}
@@ -186,9 +195,8 @@ class _OpenParquet:
             if column.path_in_schema.split(".")[0] not in wanted and column.path_in_schema not in wanted:
                 continue
             nbytes = max(0, column.total_uncompressed_size)
-            usual = _usual_pages_bytes(column)
-            # Pages of a small column are no larger than the column: the footer says enough.
-            pages += max(usual, self._pages_bytes(column)) if by_pages and nbytes > _PAGE_BYTES else usual
+            looks = by_pages and nbytes > (_SMALL_COLUMN_BYTES if self._is_local else _PAGE_BYTES)
+            pages += self._pages_bytes(column) if looks else _usual_pages_bytes(column)
             if sizes.get(column.path_in_schema) is None:
                 varying += nbytes
             of_column = self.file.schema.column(i)
@@ -213,11 +221,14 @@ class _OpenParquet:
         nbytes = _COLUMN_BYTES + pages.unpacked_bytes + pages.stored_bytes + pages.dictionary_bytes
         return nbytes + _STRING_BYTES * pages.dictionary_values if column.physical_type == "BYTE_ARRAY" else nbytes
 
-    def layout(self, table: TableColumns) -> _Layout:
+    def layout(self, table: TableColumns, most_looked_at: int) -> _Layout:
+        """What the file's rows take, judged by this many row groups; where it is far away, by its footer."""
         self.check(table)
-        groups = [self.group(i, table) for i in range(self.metadata.num_row_groups)]
+        num_groups = self.metadata.num_row_groups
+        looked_at = range(min(num_groups, most_looked_at) if self._is_local else num_groups)
+        groups = [self.group(i, table, by_pages=self._is_local) for i in looked_at]
         floor = max((group.pages_bytes + group.few_rows * group.row_bytes for group in groups), default=0)
-        return _Layout(max(0, self.metadata.num_rows), floor)
+        return _Layout(max(0, self.metadata.num_rows), num_groups, floor)
 
     def close(self) -> None:
         self.file.close()
@@ -347,7 +358,7 @@ class _Rows:
 
     def _begin_group(self) -> None:
         group, share = self._open.group(self._group, self._table, by_pages=True), self._context.share
-        self._pages.settle(group.pages_bytes, single=True)
+        self._pages.settle(group.pages_bytes)
         self._decoded_lease.settle(group.few_rows * group.row_bytes)
         rows = group.few_rows
         wanted = 0 if share.frugal else min(_MOST_ROWS, group.num_rows, share.spare_bytes // group.row_bytes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from ..element import Ragged, Sparse, Structure, is_dataset, nbytes_of, string
 from ..errors import BadArgument, BadType, SpecMismatch
 from ..memory.ledger import Share
 from ..spec import UNSEEN, TensorSpec, describe, spec_leaves, spec_of, structure_of_spec
+from .new_file import NewFile
 
 __all__ = ["ParquetWriter"]
 
@@ -26,7 +25,7 @@ class ParquetWriter:
     """Takes blocks of elements; `finish` puts the file in its place, `abort` leaves nothing behind.
 
     Args:
-        path: The file.
+        path: The file, or its URI.
         share: The account of the rows that wait for a row group.
         element_spec: What is known of the elements.
         row_group_size: Rows in a row group; None for as many as an eighth of the budget or 64 MB hold.
@@ -38,7 +37,6 @@ class ParquetWriter:
     ) -> None:
         if compression not in _COMPRESSIONS:
             raise BadArgument(f"compression: expected one of {', '.join(_COMPRESSIONS)}, got {compression!r}")
-        self._path = path
         self._element_spec = element_spec
         self._most_rows = row_group_size or 1 << 62
         self._most_bytes = max(1, min(_GROUP_BYTES, share.budget_bytes // (8 * _TIMES_HELD)))
@@ -51,9 +49,9 @@ class ParquetWriter:
         self._structure: Structure | None = None
         self._specs: list[TensorSpec] = []
         self._writer: Any = None
-        folder = os.path.dirname(path) or "."
-        handle, self._temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)[:80]}.", dir=folder)
-        os.close(handle)
+        self._new = NewFile(path)
+        self._lease.settle(self._new.held_bytes, single=True)
+        self._file: Any = self._new.open(for_arrow=True)
 
     def write(self, block: Block) -> None:
         """Takes the elements of a block, none of which has failed."""
@@ -79,7 +77,7 @@ class ParquetWriter:
         if waiting and (waiting + count > self._most_rows or self._nbytes + nbytes > self._most_bytes):
             self._flush()
         self._nbytes += nbytes
-        self._lease.settle(_TIMES_HELD * self._nbytes, single=True)
+        self._lease.settle(_TIMES_HELD * self._nbytes + self._new.held_bytes, single=True)
 
     def _wait(self, leaves: list[np.ndarray], count: int) -> None:
         for stacks, more in zip(self._waiting, leaves, strict=True):
@@ -107,19 +105,20 @@ class ParquetWriter:
         self._begin(None)
         self._flush()
         self._writer.close()
-        with open(self._temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(self._temporary, 0o666 & ~_umask())
-        os.replace(self._temporary, self._path)
-        self._temporary = ""
+        self._file.close()
+        self._new.publish(sync=True)
+        self._file = None
 
     def abort(self) -> None:
         """Removes what was not finished; after `finish` it does nothing."""
-        if self._temporary:
-            if self._writer is not None and self._writer.is_open:
-                self._writer.close()
-            os.unlink(self._temporary)
-            self._temporary = ""
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                if self._writer is not None and self._writer.is_open:
+                    self._writer.close()
+                file.close()
+            finally:
+                self._new.discard()
         self._waiting = []
         self._lease.release()
 
@@ -132,13 +131,13 @@ class ParquetWriter:
         names, arrays = _nested(_named(self._structure), iter(columns))
         table = pa.table(dict(zip(names, arrays, strict=True)))
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._temporary, table.schema, compression=self._compression)
+            self._writer = pq.ParquetWriter(self._file, table.schema, compression=self._compression)
         if self._num_waiting:
             self._writer.write_table(table, row_group_size=self._num_waiting)
         self._num_rows += self._num_waiting
         self._waiting = [[] for _ in self._specs]
         self._num_waiting = self._nbytes = 0
-        self._lease.settle(0)
+        self._lease.settle(self._new.held_bytes)
 
     def _begin(self, first: Any) -> None:
         """Finds the columns, from what is known of the elements or else from the first one."""
@@ -223,9 +222,3 @@ def _nested(nest: Any, columns: Any) -> tuple[list[str], list[Any]]:
             names, inner = _nested(part, columns)
             arrays.append(pa.StructArray.from_arrays(inner, names))
     return list(nest), arrays
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
 import warnings
 import zlib
 from types import TracebackType
@@ -16,6 +15,8 @@ from typing import Any, BinaryIO
 
 from .._native import RecordBuffer, frame_record
 from ..errors import BadArgument, BadType
+from .new_file import NewFile
+from .paths import path_given
 
 __all__ = ["TFRecordOptions", "TFRecordWriter", "compression_of"]
 
@@ -61,9 +62,10 @@ class TFRecordWriter:
     """Writes a TFRecord file.
 
     The file appears under its name when the writer is closed, as a whole; a file that was there before is replaced.
+    Where the name is a link, the file that it leads to is.
 
     Args:
-        path: Name of the file.
+        path: Name of the file, or a URI (`s3://`, `gs://`, `file://`, …).
         options: A `TFRecordOptions`, or its `compression_type` alone.
 
     >>> import pathlib, tempfile
@@ -76,23 +78,17 @@ class TFRecordWriter:
 
     def __init__(self, path: str | bytes | os.PathLike[Any], options: TFRecordOptions | str | None = None) -> None:
         self._file: BinaryIO | None = None  # first: __del__ runs even if what follows fails
-        self._path = os.fsdecode(path)
+        self._path = path_given(path, "path")
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(compression_of("options", options))
-        if os.path.exists(self._path) and not os.path.isfile(self._path):
-            raise BadArgument(f"path: expected the name of a file, got {self._path!r}, which is something else")
-        folder, name = os.path.split(self._path)
-        self._temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.part")
+        self._new = NewFile(self._path)
         self._compress: Any = None
         if options.compression_type is not None:
             level = -1 if options.compression_level is None else options.compression_level
             self._compress = zlib.compressobj(level, wbits=_WINDOW_BITS[options.compression_type])
         self._buffer = bytearray(_BUFFER_BYTES)
         self._framed = RecordBuffer(self._buffer)
-        try:
-            self._file = open(self._temporary, "xb", buffering=0)  # noqa: SIM115  # closed by close()
-        except OSError as error:
-            raise self._named(error) from None
+        self._file = self._new.open()
 
     def write(self, record: bytes) -> None:
         """Adds a record."""
@@ -133,11 +129,11 @@ class TFRecordWriter:
             self._empty_buffer()
             if self._compress is not None:
                 self._write(self._compress.flush())
-            self._open().close()
-            os.replace(self._temporary, self._path)
-        except BaseException as error:
+            self._end(self._open())
+            self._new.publish()
+        except BaseException:
             self.discard()
-            raise self._named(error) if isinstance(error, OSError) else error from None
+            raise
         self._file = None
         self._framed = _NO_ROOM
 
@@ -147,11 +143,16 @@ class TFRecordWriter:
             return
         file, self._file = self._file, None
         self._framed = _NO_ROOM
-        file.close()
         try:
-            os.unlink(self._temporary)
-        except FileNotFoundError:
-            pass
+            self._end(file)
+        finally:
+            self._new.discard()
+
+    def _end(self, file: BinaryIO) -> None:
+        try:
+            file.close()
+        except OSError as error:
+            raise self._new.named(error) from None
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -195,8 +196,4 @@ class TFRecordWriter:
                     done += file.write(left[done:])
         except OSError as error:
             self.discard()
-            raise self._named(error) from None
-
-    def _named(self, error: OSError) -> OSError:
-        """The same error with the name that the user gave."""
-        return type(error)(error.errno, error.strerror, self._path)
+            raise self._new.named(error) from None

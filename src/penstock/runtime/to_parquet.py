@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from ..element import Failed
-from ..errors import BadArgument, BadType
+from ..errors import BadArgument
 from ..io.parquet_writer import ParquetWriter
+from ..io.paths import path_given
 from ..plan.op import argument
 from ..spec import INFINITE, Spec
 from .progress import ProgressBar
@@ -27,7 +27,7 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
     lists; arrays of more dimensions are of the first one's shape. A progress bar shows on a terminal.
 
     Args:
-        path: The file.
+        path: The file, or its URI (`s3://`, `gs://`, `file://`, …).
         row_group_size: Rows in a row group. None: as many as 64 MB, or a 24th of the budget, hold.
         compression: "snappy", "zstd", "gzip", "lz4", "brotli" or "none".
 
@@ -37,15 +37,14 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
     ...     list(ps.Dataset.from_parquet(folder + "/t.parquet").skip(2))
     [{'x': np.int64(2), 'y': array([0., 0., 1.])}]
     """
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise BadType(f"path: expected the path of a file, got {type(path).__name__} {path!r:.60}")
+    name = path_given(path, "path")
     if row_group_size is not None:
         row_group_size = argument("row_group_size", row_group_size, at_least=1)
     if spec.cardinality == INFINITE:
         raise BadArgument("cannot write an infinite dataset; use take(n) for a part of it")
     share = run.ledger.share("to_parquet")
     bar = ProgressBar("to_parquet: writing", None if spec.cardinality < 0 else spec.cardinality, run.shows_progress)
-    writer = ParquetWriter(os.path.abspath(os.fsdecode(path)), share, spec.element, row_group_size, compression)
+    writer = ParquetWriter(name, share, spec.element, row_group_size, compression)
     try:
         while (block := run.pull(_AT_A_TIME)) is not None:
             for row in block.rows() if block.has_failures else ():

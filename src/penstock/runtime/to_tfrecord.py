@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -12,6 +11,8 @@ from ..block import Block
 from ..element import Failed
 from ..errors import BadArgument, BadType
 from ..io.example_encoder import encode_example, encode_examples
+from ..io.new_file import REMOTE_BYTES
+from ..io.paths import is_local, path_given
 from ..io.record_errors import FRAME_BYTES
 from ..io.tfrecord_writer import TFRecordOptions, TFRecordWriter
 from ..ops.calling import call, check_callable
@@ -42,7 +43,8 @@ def to_tfrecord(
     bar shows on a terminal.
 
     Args:
-        path: The file; with several shards, files `path-00000-of-00004` and so on.
+        path: The file, or its URI (`s3://`, `gs://`, `file://`, …); with several shards, files `path-00000-of-00004`
+            and so on.
         num_shards: How many files the elements are dealt out to, in turn.
         compression_type: "GZIP", "ZLIB", or None.
         encode: Makes a record, or a dict of features, of an element. None: elements that are dicts become Examples, and
@@ -54,19 +56,18 @@ def to_tfrecord(
     ...     [sum(1 for _ in ps.TFRecordDataset(file)) for file in files]
     [3, 2]
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise BadType(f"path: expected a path, got {type(path).__name__} {path!r:.60}")
+    name = path_given(path, "path")
     num_shards = argument("num_shards", num_shards, at_least=1)
     options = TFRecordOptions(compression_type)
     if encode is not None:
         check_callable("encode", encode)
     if spec.cardinality == INFINITE:
         raise BadArgument("cannot write an infinite dataset; use take(n) for a part of it")
-    name = os.fspath(path)
     paths = [name] if num_shards == 1 else [f"{name}-{i:05}-of-{num_shards:05}" for i in range(num_shards)]
     total = None if spec.cardinality < 0 else spec.cardinality
     progress = ProgressBar("to_tfrecord: writing", total, run.shows_progress)
     sink = _Sink(run, [], encode)
+    sink.reserve(0 if is_local(name) else num_shards * REMOTE_BYTES)
     with ExitStack() as stack:
         stack.callback(progress.close)
         stack.callback(sink.close)
@@ -90,7 +91,12 @@ class _Sink:
         self._origin = caller_origin()
         self._share = run.ledger.share("to_tfrecord")
         self._lease = self._share.acquire(0)
+        self._in_streams = self._share.acquire(0)
         self._place = 0
+
+    def reserve(self, nbytes: int) -> None:
+        """Sets aside what the streams to the files hold."""
+        self._in_streams.settle(nbytes, single=True)
 
     def write(self, block: Block) -> None:
         """Writes a block, a few MB at a time: views of arrays may be of any size."""
@@ -142,4 +148,5 @@ class _Sink:
         raise BadType(f"{what}, got {type(element).__name__} for element {place}{advice}")
 
     def close(self) -> None:
+        self._in_streams.release()
         self._lease.release()

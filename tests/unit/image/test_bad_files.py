@@ -91,10 +91,10 @@ def test_not_an_image(decode: str, contents: bytes, got: str, capfd: Any) -> Non
 @pytest.mark.parametrize(
     "decode,contents,text",
     [
-        ("decode_jpeg", GIF, "expected a JPEG or a PNG, got a GIF"),
+        ("decode_jpeg", BMP, "expected a JPEG or a PNG, got a BMP"),
         ("decode_png", BMP, "expected a PNG or a JPEG, got a BMP"),
         ("decode_bmp", PNG, "expected a BMP, got a PNG"),
-        ("decode_gif", JPEG, "expected a GIF, got a JPEG"),
+        ("decode_gif", BMP, "expected a GIF, got a BMP"),
     ],
 )
 def test_another_format(decode: str, contents: bytes, text: str) -> None:

@@ -1,5 +1,6 @@
 """Arrow tables and IPC files: without a copy where that is possible, at any place, bad files."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +117,87 @@ def test_offsets_that_lead_nowhere_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(data)
     with pytest.raises(ps.errors.FormatError, match="expected Arrow data"):
         list(ps.Dataset.from_arrow(tmp_path / "a"))
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+@pytest.mark.parametrize("columns", [["x"], ["x", "s"]], ids=["views", "strings"])
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
+@pytest.mark.parametrize("chunk", [10_000, 100], ids=["one piece", "pieces"])
+def test_a_file_that_is_cut_short_while_it_is_read(
+    tmp_path: Path, columns: list[str], shuffled: bool, chunk: int
+) -> None:
+    table = pa.table({"x": np.arange(10_000), "s": [f"{i:06}" for i in range(10_000)]})
+    for name in "ab":
+        feather.write_feather(table, tmp_path / name, "uncompressed", chunksize=chunk)
+    for names in ("a", "ab"):
+        feather.write_feather(table, tmp_path / "a", "uncompressed", chunksize=chunk)
+        dataset = ps.Dataset.from_arrow([tmp_path / name for name in names], columns=columns)
+        run = (dataset.shuffle(seed=1) if shuffled else dataset).run()
+        next(run)
+        cut_short(tmp_path / "a")
+        found, failed = [], []
+        while True:
+            try:
+                found.append(next(run))
+            except StopIteration:
+                break
+            except ps.errors.FormatError as error:
+                failed.append(str(error))
+        assert all("a: expected" in text and "got 100: it was cut short" in text for text in failed)
+        assert len(failed) + len(found) == 10_000 * len(names) - 1
+        assert len(failed) > 5_000
+        assert failed_by_file(run) == {str(tmp_path / "a"): len(failed)}
+
+
+def test_rows_of_a_file_that_is_cut_short_are_skipped(tmp_path: Path) -> None:
+    for name in "ab":
+        feather.write_feather(pa.table({"x": np.arange(1000)}), tmp_path / name, "uncompressed", chunksize=10)
+    run = ps.Dataset.from_arrow([tmp_path / "a", tmp_path / "b"], on_error="skip").run()
+    first = next(run)
+    cut_short(tmp_path / "a")
+    found = [row["x"] for row in run]
+    failed = failed_by_file(run)
+    assert first["x"] == 0
+    assert found[-1000:] == list(range(1000))
+    assert failed == {str(tmp_path / "a"): 1999 - len(found)}
+    assert len(found) < 1999
+
+
+def test_a_file_that_is_replaced_lives_on(tmp_path: Path) -> None:
+    feather.write_feather(pa.table({"x": np.arange(1000)}), tmp_path / "a", "uncompressed")
+    run = ps.Dataset.from_arrow(tmp_path / "a").run()
+    next(run)
+    (tmp_path / "b").write_bytes(b"short")
+    (tmp_path / "b").rename(tmp_path / "a")
+    assert len(list(run)) == 999
+
+
+def test_strings_are_looked_at_again_when_the_file_was_written_to(tmp_path: Path) -> None:
+    feather.write_feather(pa.table({"s": ["abcdefgh"] * 1000}), tmp_path / "a", compression="uncompressed")
+    data = (tmp_path / "a").read_bytes()
+    at = data.find(np.arange(0, 8008, 8, dtype=np.int32).tobytes())
+    dataset = ps.Dataset.from_arrow(tmp_path / "a")
+    run = dataset.run()
+    next(run)
+    with open(tmp_path / "a", "r+b") as file:
+        file.seek(at)
+        file.write(np.full(1001, 2**30, np.int32).tobytes())
+    os.utime(tmp_path / "a", ns=(1, 1))
+    with pytest.raises(ps.errors.FormatError, match="expected Arrow data"):
+        list(run)
+
+
+def test_the_first_file_that_can_be_read_tells_the_columns(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"no table")
+    feather.write_feather(pa.table({"x": [1, 2]}), tmp_path / "b", "uncompressed")
+    names = [tmp_path / "a", tmp_path / "gone", tmp_path / "b"]
+    run = ps.Dataset.from_arrow(names, on_error="skip").run()
+    assert [plain(row) for row in run] == [{"x": 1}, {"x": 2}]
+    assert failed_by_file(run) == {str(tmp_path / "a"): 1, str(tmp_path / "gone"): 1}
+    with pytest.raises(ps.errors.FormatError, match="a: expected an Arrow IPC file"):
+        ps.Dataset.from_arrow(names)
+    with pytest.raises(ps.errors.FormatError, match="a: expected an Arrow IPC file"):
+        ps.Dataset.from_arrow(names[:2], on_error="skip")

@@ -228,7 +228,7 @@ def test_large_pages_are_reserved_before_they_are_read(tmp_path: Path, values: s
         assert most <= run.ledger.peak_bytes
 
 
-def test_pages_of_another_size_are_counted_when_they_are_met(tmp_path: Path) -> None:
+def test_pages_of_another_size_are_in_the_minimum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.random.default_rng(0).random(1_000_000)
     options: Any = {
         "compression": "zstd",
@@ -241,5 +241,23 @@ def test_pages_of_another_size_are_counted_when_they_are_met(tmp_path: Path) -> 
     with dataset.run(memory="32MB") as run:
         assert sum(len(batch["x"]) for batch in run) == 1_000_000
         assert run.ledger.peak_bytes > 8_000_000
-    with pytest.raises(ps.errors.ElementTooLarge, match="use memory="):
-        list(dataset.run(memory="6MB"))
+    minimum = dataset.explain().to_dict()["minimum_bytes"]  # nothing was sampled
+    assert 8_000_000 < minimum < 20_000_000
+    with dataset.run(memory=minimum) as run:
+        assert len(next(run)["x"]) == 256
+    # Of very many row groups not all are looked at before a run: those that need more say so when they are met.
+    monkeypatch.setattr("penstock.io.parquet._MOST_LOOKED_AT", 0)
+    with pytest.raises(ps.errors.OverBudget, match=r"use memory=1\d_\d{3}_\d{3} or more"):
+        list(ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(256).run(memory="6MB"))
+
+
+def test_columns_with_small_dictionaries_need_little(tmp_path: Path) -> None:
+    """Whatever writers may put in a dictionary at most, or in a page: these take a few kB each."""
+    random, count = np.random.default_rng(0), 300_000
+    words = pa.array([f"{i:012}" for i in range(1000)])
+    table = {f"s{i}": words.take(pa.array(random.integers(0, 1000, count))) for i in range(15)}
+    few = {f"f{i}": random.integers(0, 1000, count).astype(np.float32) for i in range(20)}
+    pq.write_table(pa.table({**table, **few}), tmp_path / "t.parquet", count)
+    with ps.Dataset.from_parquet(tmp_path / "t.parquet").batch(256).run(memory="8MB") as run:
+        assert len(next(run)["s0"]) == 256
+        assert run.ledger.peak_bytes <= 8_000_000

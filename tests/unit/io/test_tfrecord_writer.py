@@ -176,3 +176,20 @@ def test_records_around_the_size_of_the_buffer(tmp_path: Path) -> None:
         for record in records:
             writer.write(record)
     assert list(ps.TFRecordDataset(str(tmp_path / "a"))) == records
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    for target in ("disk/data", "disk/not yet there"):
+        link = tmp_path / "link"
+        link.symlink_to(target)
+        with ps.io.TFRecordWriter(link) as writer:
+            writer.write(b"x")
+        assert os.readlink(link) == target
+        assert (tmp_path / target).read_bytes() == framed([b"x"])
+        link.unlink()
+    assert os.listdir(tmp_path) == ["disk"]
+    assert sorted(os.listdir(tmp_path / "disk")) == ["data", "not yet there"]
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(OSError, match=r"symbolic links: .*round"):
+        ps.io.TFRecordWriter(tmp_path / "round")
