@@ -220,6 +220,8 @@ class Waiting:
         except OverBudget:  # as good as any other element on its way
             buffer = np.empty(stored.nbytes, np.uint8)
         _, (row,) = self._files.read(file, stored, lambda _: buffer)
+        if file.makes_copies:  # whoever held the element would hold its strings twice
+            row = detach(row)
         self._settle_index()
         self._draws.drop(1)
         return [row], self._arena.unaccounted_bytes(Block.of_rows([row], has_failures=False))
