@@ -1,5 +1,6 @@
 """The smallest budget that `explain` names: with it a pipeline gives all it should, with a byte less it is refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,46 @@ def test_a_budget_of_next_to_nothing_is_refused_in_words(memory: int) -> None:
     dataset = ps.Dataset.from_generator(lambda: iter([np.zeros(1000)] * 3)).shuffle(2)
     with pytest.raises(ps.errors.OverBudget, match="use memory="):
         list(dataset.run(memory=memory))
+
+
+def one_large(x: np.ndarray) -> np.ndarray:
+    return np.repeat(x, 100 if x[0] == 13 else 1)
+
+
+# Named for what they found: each was refused at the minimum that its sample had stated, or with elements of one size.
+FOUND: dict[str, Callable[[], Any]] = {
+    "zip of inputs that give unequal numbers at a time": lambda: ps.Dataset.zip(
+        (ps.Dataset.range(40), Source().uneven().map(lambda x: x[:50].reshape(5, 10)).unbatch())
+    ).batch(4),
+    "a large element that is passed over": lambda: Source().uneven().map(one_large, stateful=True).distribute(2, 0),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_the_minimum_of_what_was_found_to_need_more(case: str) -> None:
+    expected, _, _ = results(FOUND[case]())
+    dataset = FOUND[case]()
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    for _ in range(2):
+        found, peak, left = results(dataset, minimum)
+        assert found == expected
+        assert peak <= minimum
+        assert left == 0
+
+
+@pytest.mark.parametrize("above", ["interleave", "padded_batch"])
+def test_the_minimum_is_enough_without_a_sample_where_all_are_of_one_size(above: str) -> None:
+    """What a `rebatch` will hold nobody knows before: others leave it what it took for the first element."""
+
+    def pipeline() -> Any:
+        dataset = ps.Dataset.from_generator(lambda: (np.full(500, float(i)) for i in range(20)))
+        dataset = dataset.map(lambda x: x[:50]).batch(2).rebatch(3)
+        if above == "padded_batch":
+            return dataset.padded_batch(2)
+        return dataset.interleave(lambda x: ps.Dataset.range(2).map(lambda i: x + i), 3, num_parallel_calls=3)
+
+    minimum = pipeline().explain(sample=ALL).to_dict()["minimum_bytes"]
+    found, peak, left = results(pipeline(), minimum)
+    assert found == results(pipeline())[0]
+    assert peak <= minimum
+    assert left == 0
