@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import BudgetTooSmall
 from ..plan.footprint import ElementSize, Footprint, Measured, Sizes
@@ -122,7 +122,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         known, seen = node.spec.cardinality, measured(node).num_elements
         return seen if known == UNKNOWN and seen is not None else known
 
-    def need_of(node: Node) -> Need:
+    def need_of(node: Node, num_cursors: int) -> Need:
         sizes = Sizes(
             tuple(map(size_of, node.inputs)),
             size_of(node),
@@ -134,12 +134,19 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
             all(measured(child).num_elements is not None and not is_random(child) for child in node.inputs),
         )
         footprint = node.op.footprint(sizes)
+        if footprint is not None and num_cursors > 1:
+            footprint = footprint.multiplied(num_cursors)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
         input_bytes = max([size.nbytes for size in sizes.inputs if size is not None], default=0)
         return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes, input_bytes)
 
-    return Division(tuple(map(need_of, plan.walk())))
+    def needs_of(node: Node, num_cursors: int) -> Iterator[Need]:
+        for child in node.inputs:
+            yield from needs_of(child, num_cursors * node.op.num_readings)
+        yield need_of(node, num_cursors)
+
+    return Division(tuple(needs_of(plan, 1)))
 
 
 def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measured) -> ElementSize | None:
