@@ -159,6 +159,8 @@ def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measur
         return None
     if node.op.output_size is not None:
         size = node.op.output_size(sizes)
+        if seen.element_bytes > size.nbytes and not size.exact:  # padded to a shape, with elements of an unknown type
+            return ElementSize((seen.element_bytes,), exact=False, typical_bytes=seen.typical_bytes)
         # It is for the worst of all batches: one in which all elements are as large as any. In the next epoch of a
         # shuffle there may be such a one.
         is_sampled = seen.needed_bytes and seen.element_bytes and not size.exact and not is_random(node)
