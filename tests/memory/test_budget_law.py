@@ -168,6 +168,9 @@ def consumed(dataset: Any, consumer: str, memory: int | None = None) -> tuple[li
 @example(kind="one large", steps=["cache", "padded_batch", "take"], factor=1, consumer="fast", nested=False)
 @example(kind="constant", steps=["cache", "interleave"], factor=1, consumer="fast", nested=False)
 @example(kind="constant", steps=["shuffle", "prefetch", "window"], factor=1, consumer="fast", nested=True)
+@example(
+    kind="grows", steps=["take", "parallel map", "concatenate", "shuffle"], factor=1.2, consumer="slow", nested=False
+)
 def test_the_law_of_the_budget(kind: str, steps: list[str], factor: float, consumer: str, nested: bool) -> None:
     plain = built(kind, steps, nested)
     expected = [consumed(plain, consumer)[0] for _ in range(EPOCHS)]

@@ -174,6 +174,13 @@ FOUND: dict[str, Callable[[], Any]] = {
     "distribute below the passes of a rejection_resample": lambda: (
         alike(500).distribute(2, 1).rejection_resample(lambda x: int(x[0]) % 2, [0.5, 0.5], seed=5)
     ),
+    "interleave of tiny elements in threads": lambda: (
+        Source()
+        .uneven(60)
+        .map(lambda x: x[:3].copy())
+        .interleave(lambda x: ps.Dataset.range(2).map(lambda i: x + i), cycle_length=2, num_parallel_calls=2)
+        .take(70)
+    ),
     "a large element that is passed over": lambda: Source().uneven().map(one_large, stateful=True).distribute(2, 0),
 }
 

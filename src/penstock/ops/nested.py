@@ -70,7 +70,7 @@ class CycleCursor(Cursor):
         self._num_woven_given = 0
         self._before_woven: State = None
         # What is gathered may have no more bytes than this.
-        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64)
+        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64, context.share.spare_bytes)
         self._ended = False
         self._slots: list[Slot | None] = [None] * cycle_length
         self._num_open = 0
