@@ -237,3 +237,23 @@ def test_the_minimum_is_enough_to_resume() -> None:
         resumed.load_state_dict(state)
         assert [comparable(x) for x in resumed] == expected[count:]
         assert resumed.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize("kept", ["cache", "snapshot"])
+def test_the_minimum_of_what_four_passes_read_from_files(tmp_path: Path, kept: str) -> None:
+    """A rejection_resample has four cursors over its input, and each reads batches of the file that the first wrote."""
+
+    def pipeline(name: str) -> Any:
+        path = str(tmp_path / name)
+        dataset = alike(500).cache(path) if kept == "cache" else alike(500).snapshot(path)
+        return dataset.map(np.copy).rejection_resample(lambda x: int(x[0]) % 2, [0.5, 0.5], seed=5)
+
+    plain, sampled, dataset = pipeline("plain"), pipeline("sampled"), pipeline("new")
+    sampled.explain(sample=ALL)
+    dataset._measured = sampled._measured
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
+    for _ in range(2):
+        found, peak, left = results(dataset, minimum)
+        assert found == results(plain)[0]
+        assert peak <= minimum
+        assert left == 0

@@ -34,6 +34,8 @@ class Need:
     temporary_bytes: int | None = None
     #: What one element takes that goes into it; 0 where that is not known.
     input_bytes: int = 0
+    #: How many cursors of it are open at a time.
+    num_cursors: int = 1
 
     @property
     def name(self) -> str:
@@ -139,7 +141,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
         input_bytes = max([size.nbytes for size in sizes.inputs if size is not None], default=0)
-        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes, input_bytes)
+        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes, input_bytes, num_cursors)
 
     def needs_of(node: Node, num_cursors: int) -> Iterator[Need]:
         for child in node.inputs:

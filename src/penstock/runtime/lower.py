@@ -76,6 +76,7 @@ class Stages:
         for need in reversed(division.needs):
             node = need.node
             self.shares[id(node)] = self.ledger.share(node.op.name, need.floor_bytes)
+            self.shares[id(node)].num_cursors = need.num_cursors
             self.meters[id(node)] = Meter(
                 node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
             )
