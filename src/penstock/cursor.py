@@ -66,6 +66,7 @@ class Cursor(ABC):
             if block is None:
                 break
             skipped += block.size
+            del block  # or it would still be held while the next one is made
         return skipped
 
     def lost(self, n: int) -> None:  # noqa: B027  matters to few
@@ -254,6 +255,7 @@ def replay(cursor: Cursor, n: int) -> None:
         if block is None:
             raise StateError(f"the saved position is {n} elements into a block that now has {n - left}")
         left -= block.size
+        del block  # or it would still be held while the next one is made
 
 
 class Unwritten(ABC):

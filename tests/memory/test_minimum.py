@@ -1,5 +1,6 @@
 """The smallest budget that `explain` names: with it a pipeline gives all it should, with a byte less it is refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.element import arrays_in
-from tests.memory.cases import CASES, COUNT, SIZE, Source
+from tests.memory.cases import CASES, COUNT, SIZE, Source, few_values
 from tests.threads import our_threads
 
 ALL = 10_000
@@ -142,3 +143,117 @@ def test_a_budget_of_next_to_nothing_is_refused_in_words(memory: int) -> None:
     dataset = ps.Dataset.from_generator(lambda: iter([np.zeros(1000)] * 3)).shuffle(2)
     with pytest.raises(ps.errors.OverBudget, match="use memory="):
         list(dataset.run(memory=memory))
+
+
+def one_large(x: np.ndarray) -> np.ndarray:
+    return np.repeat(x, 100 if x[0] == 13 else 1)
+
+
+def alike(size: int) -> Any:
+    """Arrays of one size, which is not known."""
+    return ps.Dataset.from_generator(lambda: (np.full(size, float(i)) for i in range(COUNT)))
+
+
+# Named for what they found: each was refused at the minimum that its sample had stated, or with elements of one size.
+FOUND: dict[str, Callable[[], Any]] = {
+    "zip of inputs that give unequal numbers at a time": lambda: ps.Dataset.zip(
+        (ps.Dataset.range(40), Source().uneven().map(lambda x: x[:50].reshape(5, 10)).unbatch())
+    ).batch(7),
+    "shuffle of batches that are padded to a shape": lambda: (
+        Source().uneven().map(lambda x: x[: 100 + int(x[0])]).padded_batch(3, padded_shapes=[13_000]).shuffle(4, seed=1)
+    ),
+    "flat_map to parts of elements": lambda: (
+        ps.Dataset.range(40)
+        .map(lambda i: np.full(150, float(i)))
+        .padded_batch(2, padded_shapes=[3000])
+        .rebatch(3)
+        .map(lambda x: x.reshape(-1)[:3000].copy())
+        .flat_map(lambda x: ps.Dataset.from_tensor_slices(x[:6].reshape(-1, 1)))
+        .take(70)
+    ),
+    "distribute below the passes of a rejection_resample": lambda: (
+        alike(500).distribute(2, 1).rejection_resample(lambda x: int(x[0]) % 2, [0.5, 0.5], seed=5)
+    ),
+    "interleave of tiny elements in threads": lambda: (
+        Source()
+        .uneven(60)
+        .map(lambda x: x[:3].copy())
+        .interleave(lambda x: ps.Dataset.range(2).map(lambda i: x + i), cycle_length=2, num_parallel_calls=2)
+        .take(70)
+    ),
+    "a large element that is passed over": lambda: Source().uneven().map(one_large, stateful=True).distribute(2, 0),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_the_minimum_of_what_was_found_to_need_more(case: str) -> None:
+    plain, dataset = FOUND[case](), FOUND[case]()
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    for _ in range(2):
+        found, peak, left = results(dataset, minimum)
+        assert found == results(plain)[0]
+        assert peak <= minimum
+        assert left == 0
+
+
+@pytest.mark.parametrize("above", ["interleave", "padded_batch"])
+def test_the_minimum_is_enough_without_a_sample_where_all_are_of_one_size(above: str) -> None:
+    """What a `rebatch` will hold nobody knows before: others leave it what it took for the first element."""
+
+    def pipeline() -> Any:
+        dataset = ps.Dataset.from_generator(lambda: (np.full(500, float(i)) for i in range(20)))
+        dataset = dataset.map(lambda x: x[:50]).batch(2).rebatch(3)
+        if above == "padded_batch":
+            return dataset.padded_batch(2)
+        return dataset.interleave(lambda x: ps.Dataset.range(2).map(lambda i: x + i), 3, num_parallel_calls=3)
+
+    minimum = pipeline().explain(sample=ALL).to_dict()["minimum_bytes"]
+    found, peak, left = results(pipeline(), minimum)
+    assert found == results(pipeline())[0]
+    assert peak <= minimum
+    assert left == 0
+
+
+def test_the_minimum_is_enough_to_resume() -> None:
+    """A shuffle reads again what it held, and what comes from a cache on disk lies in one slot after the other."""
+
+    def pipeline() -> Any:
+        return Source().uneven(40).map(few_values).sparse_batch(3, [13_000]).cache().shuffle(5, seed=2)
+
+    expected, _, _ = results(pipeline())
+    dataset = pipeline()
+    dataset.explain(sample=ALL)
+    measured, dataset = dataset._measured, pipeline()
+    dataset._measured = measured
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
+    results(dataset, minimum)
+    for count in (3, 7):
+        run = dataset.run(memory=minimum, epoch=0)
+        for _ in range(count):
+            next(run)
+        state = run.state_dict()
+        run.close()
+        resumed = dataset.run(memory=minimum)
+        resumed.load_state_dict(state)
+        assert [comparable(x) for x in resumed] == expected[count:]
+        assert resumed.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize("kept", ["cache", "snapshot"])
+def test_the_minimum_of_what_four_passes_read_from_files(tmp_path: Path, kept: str) -> None:
+    """A rejection_resample has four cursors over its input, and each reads batches of the file that the first wrote."""
+
+    def pipeline(name: str) -> Any:
+        path = str(tmp_path / name)
+        dataset = alike(500).cache(path) if kept == "cache" else alike(500).snapshot(path)
+        return dataset.map(np.copy).rejection_resample(lambda x: int(x[0]) % 2, [0.5, 0.5], seed=5)
+
+    plain, sampled, dataset = pipeline("plain"), pipeline("sampled"), pipeline("new")
+    sampled.explain(sample=ALL)
+    dataset._measured = sampled._measured
+    minimum = dataset.explain().to_dict()["minimum_bytes"]
+    for _ in range(2):
+        found, peak, left = results(dataset, minimum)
+        assert found == results(plain)[0]
+        assert peak <= minimum
+        assert left == 0

@@ -30,6 +30,11 @@ class BatchFile:
         self.nbytes = 0
         self.num_left = 0
 
+    @property
+    def makes_copies(self) -> bool:
+        """Whether elements are not all views of what was read: strings are made anew."""
+        return self.kind.layout is not None and self.kind.layout.makes_copies
+
 
 class Batch(NamedTuple):
     """A batch that was written, and the number of its first element."""

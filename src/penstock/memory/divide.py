@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import BudgetTooSmall, PenstockError
 from ..plan.footprint import ElementSize, Footprint, Measured, Sizes
@@ -34,6 +34,8 @@ class Need:
     temporary_bytes: int | None = None
     #: What one element takes that goes into it; 0 where that is not known.
     input_bytes: int = 0
+    #: How many cursors of it are open at a time.
+    num_cursors: int = 1
 
     @property
     def name(self) -> str:
@@ -123,7 +125,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         known, seen = node.spec.cardinality, measured(node).num_elements
         return seen if known == UNKNOWN and seen is not None else known
 
-    def need_of(node: Node) -> Need:
+    def need_of(node: Node, num_cursors: int) -> Need:
         sizes = Sizes(
             tuple(map(size_of, node.inputs)),
             size_of(node),
@@ -138,12 +140,19 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
             footprint = node.op.footprint(sizes)
         except PenstockError as error:  # of files that it looks at
             raise located(error, node.op.name, node.origin) from error.__cause__
+        if footprint is not None and num_cursors > 1:
+            footprint = footprint.multiplied(num_cursors)
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
         input_bytes = max([size.nbytes for size in sizes.inputs if size is not None], default=0)
-        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes, input_bytes)
+        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes, input_bytes, num_cursors)
 
-    return Division(tuple(map(need_of, plan.walk())))
+    def needs_of(node: Node, num_cursors: int) -> Iterator[Need]:
+        for child in node.inputs:
+            yield from needs_of(child, num_cursors * node.op.num_readings)
+        yield need_of(node, num_cursors)
+
+    return Division(tuple(needs_of(plan, 1)))
 
 
 def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measured) -> ElementSize | None:
@@ -156,6 +165,8 @@ def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measur
         return None
     if node.op.output_size is not None:
         size = node.op.output_size(sizes)
+        if seen.element_bytes > size.nbytes and not size.exact:  # padded to a shape, with elements of an unknown type
+            return ElementSize((seen.element_bytes,), exact=False, typical_bytes=seen.typical_bytes)
         # It is for the worst of all batches: one in which all elements are as large as any. In the next epoch of a
         # shuffle there may be such a one.
         is_sampled = seen.needed_bytes and seen.element_bytes and not size.exact and not is_random(node)

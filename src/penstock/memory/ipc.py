@@ -293,7 +293,7 @@ class IpcReader:
     @property
     def makes_copies(self) -> bool:
         """Whether elements are not all views of what was read: strings are made anew."""
-        return self.layout is not None and self.layout.value_buffers() is None
+        return self.layout is not None and self.layout.makes_copies
 
     def read(
         self,

@@ -420,7 +420,7 @@ def _has_plenty(share: Share) -> bool:
 def _readable_bytes(share: Share) -> int:
     """How large a batch may be that a run can be sure to read again: in its own floor, and a 16th of what is left."""
     # The floor has room for a batch, and for an element that is given from it.
-    own = share.floor_bytes - BATCH_INDEX_BYTES - BATCH_HEAD_BYTES
+    own = share.floor_bytes // share.num_cursors - BATCH_INDEX_BYTES - BATCH_HEAD_BYTES
     return max(0, own * 7 // 16) + share.common_bytes // 16
 
 

@@ -73,6 +73,11 @@ class Layout:
             return list(zip(*leaves, strict=True))  # as they are
         return [self.structure.unflatten(row) for row in zip(*leaves, strict=True)]
 
+    @property
+    def makes_copies(self) -> bool:
+        """Whether elements are not all views of what was read: strings are made anew."""
+        return self.value_buffers() is None
+
     def value_buffers(self) -> list[int] | None:
         """Of the buffers of a batch, those with the values of each leaf; None where a leaf has none, or several."""
         found: list[int] = []

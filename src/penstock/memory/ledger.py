@@ -49,6 +49,7 @@ class Share:
         "expects",
         "floor_bytes",
         "name",
+        "num_cursors",
         "peak_bytes",
         "planned_bytes",
         "remark",
@@ -60,6 +61,7 @@ class Share:
         self.name = name
         self.floor_bytes = floor_bytes
         self.planned_bytes = floor_bytes  # the floor as it was when the run began
+        self.num_cursors = 1  # that have the floor in common
         self.charged_bytes = 0
         self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0

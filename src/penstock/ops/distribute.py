@@ -233,6 +233,9 @@ class _PartCursor(UnaryCursor):
             self.input.restore(before_last)
             if self._own(0) is None:
                 raise StateError("the saved position is behind an element that is no longer there")
+            # A cursor can be moved once, before it was read: from here on another one.
+            self.input.close()
+            self.input = self._context.input()
         self.input.restore(below)
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class CycleCursor(Cursor):
         self._num_woven_given = 0
         self._before_woven: State = None
         # What is gathered may have no more bytes than this.
-        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64)
+        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64, context.share.spare_bytes)
         self._ended = False
         self._slots: list[Slot | None] = [None] * cycle_length
         self._num_open = 0
@@ -97,6 +97,8 @@ class CycleCursor(Cursor):
                     break  # the next may be long in coming, and what is here can be used
                 if (n - left) * self._each_bytes > self._small_bytes:
                     break  # what was gathered is nobody's any more when its maker is asked again
+                if slot is None and self._spent and self._supply.must_read and not self._has_room_beside_spent():
+                    break
             if slot is None:
                 if self._ended and not self._num_open:
                     break
@@ -119,6 +121,10 @@ class CycleCursor(Cursor):
             parts.append(block)
             left -= block.size
         return joined(parts, self._context.arena.empty) if parts else None
+
+    def _has_room_beside_spent(self) -> bool:
+        """Whether there is room for more elements to make datasets of, beside those that what was given lies in."""
+        return self._spent[-1].nbytes <= self._context.share.spare_bytes
 
     def _few(self, left: int) -> int:
         """How many elements to take at a time: what is left of a part waits in its slot, and may if it is small."""

@@ -42,7 +42,7 @@ class RejectionResample(Op):
             passes over the input and more calls of `class_func`.
         seed: The same seed gives the same elements. None: other elements in each dataset.
 
-    Memory: nothing between pulls.
+    Memory: nothing between pulls; each pass over the input holds what the input holds.
     State: how often each class was seen, integers, and one input position for each pass.
 
     >>> import numpy as np, penstock as ps
@@ -83,6 +83,13 @@ class RejectionResample(Op):
         if self.initial_dist is None:
             return None
         return _Rates.of(self.initial_dist, self.target_dist)
+
+    @property
+    def num_readings(self) -> int:
+        known = self._known
+        if known is None:
+            return 4
+        return 1 if known.keep in (0, 1) else 2
 
     def open(self, context: Context) -> Cursor:
         known = self._known
@@ -224,6 +231,7 @@ class _Estimate:
                 number = self._classes.of(row, 0)
                 if type(number) is not Failed:
                     self._counts[number] += 1
+            del block, row  # or they would still be held while the next ones are made
         if count:
             self._num_steps += 1
             self._rates = None
@@ -337,6 +345,7 @@ class _FilteredCursor(UnaryCursor):
                 elif chances[i] < rates.accept[number]:
                     rows.append((number, row))
             self._place += block.size
+            del block, row  # or they would still be held while the next ones are made
         return Block.of_rows(rows)
 
     def state(self) -> State:

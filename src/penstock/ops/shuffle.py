@@ -210,6 +210,7 @@ class _ShuffleCursor(Cursor):
             if block is None:
                 raise StateError(f"the input ends at element {self._read}, and had {stop} when the position was saved")
             self._keep(block)
+            del block  # or it would still be held while the next one is made
 
     def close(self) -> None:
         self._waiting.close()

@@ -138,7 +138,8 @@ class Snapshot(Op):
 
 def _batch_bytes(share: Share, codec: str | None) -> int:
     """How large a batch may be that a run like this one can be sure to read: its floor has room for a few elements."""
-    return BATCH_BYTES if codec is not None else min(BATCH_BYTES, share.floor_bytes // 4 + share.common_bytes // 32)
+    own_bytes = share.floor_bytes // share.num_cursors
+    return BATCH_BYTES if codec is not None else min(BATCH_BYTES, own_bytes // 4 + share.common_bytes // 32)
 
 
 class _SnapshotCursor(Cursor):

@@ -37,7 +37,7 @@ class Pace:
     def adapt(self, elapsed_ns: int, num_read: int, each_bytes: int) -> None:
         """Learns from what was read last: quick and small ones may come several at a time, and more each time."""
         quick = _QUICK_NS * num_read // max(1, elapsed_ns)
-        small = min(_MOST_BYTES, self._share.budget_bytes // 8) // max(1, each_bytes)
+        small = min(_MOST_BYTES, self._share.budget_bytes // 8, self._share.spare_bytes) // max(1, each_bytes)
         self.demand = max(1, min(quick, small, _MOST_ELEMENTS, self.demand * 2))
 
 
@@ -49,6 +49,10 @@ class Hold:
     def __init__(self, lease: Lease | None) -> None:
         self._lease = lease
         self._num_users = 1
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._lease is None else self._lease.nbytes
 
     def share(self) -> Hold:
         """The same, with one more who must release it."""
@@ -106,6 +110,11 @@ class Supply:
         self._offset = offset + 1
         self.number += 1
         return row
+
+    @property
+    def must_read(self) -> bool:
+        """Whether there is none left of those that were read together."""
+        return self._offset == len(self._rows)
 
     @property
     def hold(self) -> Hold:

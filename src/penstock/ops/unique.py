@@ -105,6 +105,7 @@ class _UniqueCursor(UnaryCursor):
             rows = self._new_rows(block)
             if rows:
                 return Block.of_rows(rows)
+            del block  # or it would still be held while the next one is made
 
     def _new_rows(self, block: Block) -> list[Any]:
         """The elements that did not come before, and the failures."""
@@ -164,6 +165,7 @@ class _UniqueCursor(UnaryCursor):
             if block is None:
                 raise StateError(f"the saved position is after {read} elements, and there are only {self._read}")
             self._new_rows(block)
+            del block
 
     def close(self) -> None:
         self._context.share.expects = nothing_expected

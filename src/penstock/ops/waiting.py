@@ -172,57 +172,53 @@ class Waiting:
             numbers = self._draws.next(min(n, from_disk) if self._files else n).tolist()
             if not numbers:
                 return []
+            if not self._files:
+                return self._from_memory(numbers, transit)
             rows: list[Any] = []
-            nbytes = 0
-            if not self._files:  # no byte is free in between that another thread could take
-                rows, nbytes = self._taken_out(numbers)
-                transit.adopt(nbytes, len(rows))
-                return rows
-            while len(rows) < len(numbers):
+            # Large ones from disk come alone: room for another may be taken by a thread meanwhile.
+            while len(rows) < len(numbers) and not (rows and numbers[len(rows)] in self._alone):
                 while self._sorted and self._sorted[0][0] <= self._draws.drawn:
                     self._load(heapq.heappop(self._sorted)[2])
-                some, free_bytes = self._drawn(numbers[len(rows) :])
-                rows += some
-                nbytes += free_bytes
-            transit.add(nbytes, len(rows))
+                rows += self._drawn(numbers[len(rows) :], transit)
             return rows
 
-    def _drawn(self, numbers: list[int]) -> tuple[list[Any], int]:
+    def _drawn(self, numbers: list[int], transit: Transit) -> list[Any]:
         """Some of these elements, from the first on: one from disk, or as many as are in memory."""
         if (place := self._alone.pop(numbers[0], None)) is not None:
-            return self._from_disk(*place)
+            return [self._from_disk(*place, transit)]
         # As many as are drawn before a batch is due.
         count = min(len(numbers), self._sorted[0][0] - self._draws.drawn) if self._sorted else len(numbers)
         if self._alone:
             count = next((i for i, number in enumerate(numbers[:count]) if number in self._alone), count)
-        return self._from_memory(numbers[:count])
+        return self._from_memory(numbers[:count], transit)
 
-    def _from_memory(self, numbers: list[int]) -> tuple[list[Any], int]:
-        rows, nbytes = self._taken_out(numbers)
-        self._share.discharge(nbytes)
-        return rows, nbytes
-
-    def _taken_out(self, numbers: list[int]) -> tuple[list[Any], int]:
-        """Elements that were in memory, and their bytes, which are on the share's account still."""
+    def _from_memory(self, numbers: list[int], transit: Transit) -> list[Any]:
         rows, sizes = zip(*map(self._in_memory.pop, numbers), strict=True)
         nbytes = sum(sizes)
         self._bytes -= nbytes
         if self._stuck:
             self._stuck.difference_update(numbers)
         self._draws.drop(len(numbers))
-        return list(rows), nbytes
+        transit.adopt(nbytes, len(rows))  # no byte is free in between that another thread could take
+        return list(rows)
 
-    def _from_disk(self, file: BatchFile, stored: Stored) -> tuple[list[Any], int]:
-        if stored.nbytes + stored.nbytes // 8 > self._share.free_bytes:
-            self._spill(stored.nbytes)
+    def _from_disk(self, file: BatchFile, stored: Stored, transit: Transit) -> Any:
+        needed_bytes = stored.nbytes + (stored.nbytes if file.makes_copies else stored.nbytes // 8)
+        # More than once where it holds more than its floor: what is freed there another thread may take.
+        while needed_bytes > self._share.free_bytes and self._spill(needed_bytes):
+            pass
         try:
             buffer = self._arena.empty((stored.nbytes,), np.dtype(np.uint8))
-        except OverBudget:  # as good as any other element on its way
+        except OverBudget:  # as good as any other element on its way, for which the floor has room without the rest
+            self._spill(self._bytes)
             buffer = np.empty(stored.nbytes, np.uint8)
         _, (row,) = self._files.read(file, stored, lambda _: buffer)
+        if file.makes_copies:  # whoever held the element would hold its strings twice
+            row = detach(row)
         self._settle_index()
         self._draws.drop(1)
-        return [row], self._arena.unaccounted_bytes(Block.of_rows([row], has_failures=False))
+        transit.add(self._arena.unaccounted_bytes(Block.of_rows([row], has_failures=False)))
+        return row
 
     def end(self, length: int) -> None:
         """Says how many elements there are, which changes when those that wait will be drawn."""

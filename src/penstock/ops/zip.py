@@ -114,9 +114,9 @@ class _Part:
         if self._offset == block.size:
             self.forget()
         elif not self._charged:
+            # Where there is no room it stays on its maker's account alone, as it does until that one is asked again.
             nbytes = self._context.arena.unaccounted_bytes(block)
-            self._context.share.charge(nbytes)
-            self._charged = nbytes
+            self._charged = nbytes if self._context.share.try_charge(nbytes) else 0
         return block if n == block.size else block[start : start + n]
 
     def forget(self) -> None:

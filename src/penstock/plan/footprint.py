@@ -188,6 +188,11 @@ class Footprint:
     spills: bool = False
     known_bytes: int = 0
 
+    def multiplied(self, count: int) -> Footprint:
+        """That of so many cursors of the operator at a time."""
+        held, floor = (None if nbytes is None else count * nbytes for nbytes in (self.held_bytes, self.floor_bytes))
+        return dataclasses.replace(self, held_bytes=held, floor_bytes=floor)
+
 
 def times(count: int, size: ElementSize | None, slots: bool = False) -> int | None:
     """Bytes of so many elements, held as they are or copied into slots; None where their size is not known."""

@@ -229,6 +229,11 @@ class Op:
     output_size: ClassVar[Callable[[Any, list[ElementSize]], ElementSize] | None] = None
 
     @property
+    def num_readings(self) -> int:
+        """How many cursors over its input it has open at a time: each stage below holds so many times what it says."""
+        return 1
+
+    @property
     def element_size(self) -> ElementSize | None:
         """The size of a source's elements, where it knows more than its spec says: of strings of one length."""
         return None

@@ -76,6 +76,7 @@ class Stages:
         for need in reversed(division.needs):
             node = need.node
             self.shares[id(node)] = self.ledger.share(node.op.name, need.floor_bytes)
+            self.shares[id(node)].num_cursors = need.num_cursors
             self.meters[id(node)] = Meter(
                 node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
             )
@@ -133,7 +134,9 @@ class Stages:
         self.ledger.is_untried = False
         needs, ledger = self.needs(), self.ledger
         if 2 * sum(nbytes for _, nbytes in needs) > ledger.aim_bytes:
-            for share, nbytes in needs:  # a little is left: the next elements may be a little larger
+            # What it took so far comes first: of some that is all that is known, and others may do with less than said.
+            taken = [(share, min(share.peak_bytes, nbytes or share.peak_bytes)) for share, nbytes in needs]
+            for share, nbytes in taken + needs:  # a little is left: the next elements may be a little larger
                 left = max(0, ledger.slack_bytes - ledger.aim_bytes // 32)
                 ledger.raise_floor(share, min(nbytes, share.floor_bytes + share.slack_used_bytes + left))
 

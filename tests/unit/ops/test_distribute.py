@@ -270,3 +270,22 @@ def test_a_position_at_the_end_of_uneven_batches_is_the_end_for_all() -> None:
         for other in resumed:
             other.load_state_dict(run.state_dict())
         assert [list(other) for other in resumed] == [[]] * num_parts
+
+
+@pytest.mark.parametrize("below", ["batches", "cache"])
+def test_a_stream_whose_last_element_may_be_given_twice_is_resumed_anywhere(below: str) -> None:
+    def part() -> Any:
+        numbers = D.from_generator(lambda: iter(np.arange(21)))
+        stream = numbers.cache() if below == "cache" else numbers.batch(2).rebatch(3)
+        return stream.distribute(2, 0, "pad")
+
+    expected = [x.tolist() for x in part()]
+    for count in range(1, len(expected)):
+        run = part().run()
+        for _ in range(count):
+            next(run)
+        resumed = part().run()
+        resumed.load_state_dict(run.state_dict())
+        assert [x.tolist() for x in resumed] == expected[count:]
+        resumed.close()
+        assert resumed.ledger.charged_bytes == 0

@@ -68,6 +68,7 @@ class InlineCursor(UnaryCursor):
                 self.input.lost(count_failures(result) - count_failures(block))
             if result.size:
                 return result
+            del block, result  # or they would still be held while the next ones are made
 
     def _keep_rest(self, block: Block, result: Block, before: State) -> Block:
         if self._tells_failures:

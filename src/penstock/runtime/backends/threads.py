@@ -418,6 +418,7 @@ class ParallelCursor(Cursor):
             self._num_lost_delivered += self._applied(block, self._place)[1]
             self._place += block.size
             offset -= block.size
+            del block  # or it would still be held while the next one is made
         for piece in waiting:
             self._redo(*expect_list(piece, 5))
 
@@ -439,6 +440,7 @@ class ParallelCursor(Cursor):
                 if untold:
                     self.lost(self._failures_in(ticket.block, block))
                 place, left = place + block.size, left - block.size
+                del block
         finally:
             input.close()
 
