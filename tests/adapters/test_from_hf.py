@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,69 @@ def test_nulls_are_filled_or_refused_by_name() -> None:
     ):
         list(ps.from_hf(rows))
     assert [int(row["x"]) for row in ps.from_hf(rows, fill_null=7)] == [1, 7, 3]
-    for other in (rows.to_iterable_dataset(), rows.select([2, 0])):
-        with pytest.raises(ps.errors.BadArgument, match=r"from_hf at .*fill_null: expected rows that lie in Arrow"):
-            ps.from_hf(other, fill_null=7)
+
+
+def rows_with_nulls() -> datasets.Dataset:
+    return datasets.Dataset.from_dict(
+        {"x": [1, None, 3], "name": ["a", "b", None], "in": [{"y": [4]}, {"y": [5]}, None]}
+    )
+
+
+def pulled(dataset: ps.Dataset) -> list[Any]:
+    """Elements, and errors in their place."""
+    run, found = iter(dataset), []
+    while True:
+        try:
+            found.append(next(run))
+        except ps.errors.FormatError as error:
+            found.append(re.sub(".*py:[0-9]+: ", "", str(error)))
+        except StopIteration:
+            return found
+
+
+def test_nulls_of_selected_rows_are_told_by_row_and_column() -> None:
+    first, second, third = pulled(ps.from_hf(rows_with_nulls().select([2, 1, 0])))
+    assert first.startswith("row 0, 2 of the table: expected a value in column name, got null; give a fill_null")
+    assert second.startswith("row 1: expected a value in column x, got null")
+    assert third["x"] == 1
+    filled = list(ps.from_hf(rows_with_nulls().select([2, 1, 0]), fill_null={"x": 7, "name": b"?", "in": 0}))
+    assert [(int(row["x"]), row["name"], row["in"]["y"].tolist()) for row in filled] == [
+        (3, b"?", []), (7, b"b", [5]), (1, b"a", [4])
+    ]  # fmt: skip
+
+
+def test_selected_rows_have_the_types_of_their_columns() -> None:
+    features = datasets.Features({"x": datasets.Value("int16"), "l": datasets.List(datasets.Value("float64"))})
+    table = datasets.Dataset.from_dict({"x": [1, 2, 3], "l": [[1.0], [2.0, 3.0], []]}, features=features)
+    chunked = datasets.concatenate_datasets([table, table])
+    found = list(ps.from_hf(chunked.select([5, 1, 3])))
+    assert [(row["x"].dtype, row["l"].dtype) for row in found] == [(np.int16, np.float64)] * 3
+    assert [(int(row["x"]), row["l"].tolist()) for row in found] == [(3, []), (2, [2.0, 3.0]), (1, [1.0])]
+
+
+def test_nulls_of_streams_are_told_by_row_and_column() -> None:
+    stream = rows_with_nulls().to_iterable_dataset()
+    first, second, third = pulled(ps.from_hf(stream))
+    assert first["x"] == 1
+    assert second.startswith("row 1: expected a value in column x, got null; give a fill_null")
+    assert third.startswith("row 2: expected a value in column name, got null")
+    filled = list(ps.from_hf(stream.select_columns(["x", "name"]), fill_null={"x": 7, "name": "?"}))
+    assert [(int(row["x"]), row["name"]) for row in filled] == [(1, b"a"), (7, b"b"), (3, b"?")]
+
+
+def test_nulls_of_rows_that_are_decoded() -> None:
+    picture = np.full((2, 2, 3), 9, np.uint8)
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int32")})
+    rows = datasets.Dataset.from_dict({"image": [picture, None, picture], "label": [1, 2, None]}, features=features)
+    first, second, third = pulled(ps.from_hf(rows))
+    assert first["image"].tolist() == picture.tolist()
+    assert second.startswith("row 1: expected a value in column image, got null; give a fill_null")
+    assert third.startswith("row 2: expected a value in column label, got null")
+    filled = list(ps.from_hf(rows.select([2, 1]), fill_null={"label": -1, "image": picture * 0}))
+    assert [(int(row["image"].max()), int(row["label"]), row["label"].dtype) for row in filled] == [
+        (9, -1, np.int32), (0, 2, np.int32)
+    ]  # fmt: skip
+    with pytest.raises(ps.errors.BadArgument, match=r"expected columns among \['image', 'label'\], got \['l'\]"):
+        ps.from_hf(rows, fill_null={"l": 1})
+    with pytest.raises(ps.errors.BadArgument, match="expected rows as they are stored, got rows of a transform"):
+        ps.from_hf(rows.with_transform(dict), fill_null=1)

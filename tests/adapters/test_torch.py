@@ -78,6 +78,43 @@ def test_what_a_cache_keeps_cannot_be_written_to(memory: str) -> None:
             np.testing.assert_array_equal(np.concatenate(batches), np.arange(1, 1001.0).reshape(100, 10))
 
 
+@pytest.mark.parametrize("nested", [
+    lambda cached: D.range(1).flat_map(lambda _: cached),
+    lambda cached: D.range(1).interleave(lambda _: cached, cycle_length=1),
+    lambda cached: D.range(1).group_by_window(lambda _: 0, lambda key, window: cached, window_size=1),
+])  # fmt: skip
+def test_what_a_cache_out_of_sight_keeps_cannot_be_written_to(nested: Any) -> None:
+    data = np.arange(1, 1001.0).reshape(100, 10)
+    for cached in (
+        D.from_tensor_slices(data).map(lambda x: x + 0).batch(10).cache(),
+        D.from_tensor_slices(data).batch(10).cache(),
+    ):
+        dataset = nested(cached)
+        for _ in range(3):
+            batches = []
+            for batch in dataset.to_torch():
+                batches.append(batch.numpy().copy())
+                batch.mul_(0)
+            np.testing.assert_array_equal(np.concatenate(batches), np.arange(1, 1001.0).reshape(100, 10))
+
+
+def test_arrays_of_a_cache_that_a_function_returns_are_not_written_to() -> None:
+    cached = D.range(1, 9).map(lambda x: np.full(4, x)).cache()
+    for _ in range(2):
+        kept = list(cached)
+    for row in D.range(8).map(kept.__getitem__).to_torch():
+        row.mul_(0)
+    assert [int(row[0]) for row in cached] == [*range(1, 9)]
+
+
+def test_arrays_that_you_made_read_only_are_not_written_to() -> None:
+    data = np.ones((4, 3))
+    data.flags.writeable = False
+    for batch in D.from_tensor_slices(data).batch(2).to_torch():
+        batch.mul_(0)
+    assert data.sum() == 12
+
+
 def test_arguments_that_are_not_yes_or_no() -> None:
     for name in ("pin_memory", "writable"):
         with pytest.raises(ps.errors.BadArgument, match=f"{name}: expected True or False, got 'yes'"):

@@ -98,6 +98,30 @@ def growing_in_one_thread() -> dict[str, Any]:
     return growing(40_000, 200, 1)
 
 
+def few_large_ones(num_parallel_calls: int = 1) -> dict[str, Any]:
+    """One call of a hundred takes 64 MB, four times the budget."""
+    sizes = np.full(2_000, 1_000)
+    sizes[99::100] = 8_000_000
+    num_large: list[int] = []
+
+    def fn(size: Any) -> Any:
+        num_large.extend([1] * int(size > 1_000))
+        return np.ones(size).sum()
+
+    ps.map_fn(lambda x: x, np.arange(64), "16MB", num_parallel_calls=num_parallel_calls)
+    before, refused = settled(), ""
+    with PeakMemory(period_s=0.001) as watch:
+        try:
+            ps.map_fn(fn, sizes, "16MB", num_parallel_calls=num_parallel_calls)
+        except ps.errors.ElementTooLarge as error:
+            refused = str(error)
+    return {"growth": watch.peak_bytes - before, "refused": refused, "num_large": len(num_large)}
+
+
+def few_large_ones_in_two_threads() -> dict[str, Any]:
+    return few_large_ones(2)
+
+
 PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
     program.__name__: program
     for program in (
@@ -109,6 +133,8 @@ PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
         growing_fast,
         growing_slowly,
         growing_in_one_thread,
+        few_large_ones,
+        few_large_ones_in_two_threads,
     )
 }
 

@@ -24,3 +24,14 @@ def test_calls_that_take_more_and_more_are_refused_before_they_break_the_budget(
     found = child(name, "map_fn_children.py")
     assert found["refused"]
     assert found["growth"] <= (16 + 16) * MB
+
+
+@pytest.mark.parametrize("name, most_at_once", [
+    ("few_large_ones", 1),
+    ("few_large_ones_in_two_threads", 2),  # which may begin at the same moment; hardly ever do
+])  # fmt: skip
+def test_few_calls_that_take_much_among_many_are_found_and_refused(name: str, most_at_once: int) -> None:
+    found = child(name, "map_fn_children.py")
+    assert "use memory=" in found["refused"]
+    assert found["num_large"] <= 8  # of 20: the process shows the first, and one of the next is measured
+    assert found["growth"] <= (16 + 64 * most_at_once + 16) * MB

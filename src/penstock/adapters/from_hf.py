@@ -11,6 +11,7 @@ from ..io.generator import FromGenerator
 from ..io.map_style import FromMapStyle
 from ..plan.node import Node, caller_origin, located
 from ..plan.op import Op
+from .hf_rows import DecodedRows, SelectedRows, Stream
 
 __all__ = ["from_hf"]
 
@@ -22,15 +23,15 @@ def from_hf(dataset: Any, fill_null: Any = None) -> Dataset:
     """The rows of a dataset of Hugging Face's `datasets`, as dicts of columns.
 
     Where rows lie in Arrow's memory or mapped files as they are, they are read from there at any place, as by
-    `from_arrow`: columns of fixed width without a copy. Rows that must be decoded (images, audio, a transform), or that
-    were selected or shuffled, are asked for one by one, at any place too. An `IterableDataset` is a stream.
+    `from_arrow`: columns of fixed width without a copy. Rows that were selected or shuffled, or that must be decoded
+    (images, audio, a transform), are asked for one by one, at any place too. An `IterableDataset` is a stream.
 
     Strings are `bytes`.
 
     Args:
         dataset: A `datasets.Dataset` or `datasets.IterableDataset`; of a `DatasetDict` give one split.
-        fill_null: A value in the place of nulls, in the columns that can hold it, or a dict of values by column; for
-            rows that are read from Arrow's memory.
+        fill_null: A value in the place of nulls, in the columns that can hold it, or a dict of values by column. Other
+            nulls are errors in their place, with column and row. What a transform gives is given as it is.
 
     Memory: nothing where rows are views of Arrow's memory; else the rows asked for.
     State: one integer; a stream is iterated again, and as many rows are dropped.
@@ -51,27 +52,27 @@ def _source(dataset: Any, fill_null: Any) -> Op:
     import datasets
 
     if isinstance(dataset, datasets.IterableDataset):
-        _refuse_fill(fill_null, "an IterableDataset")
-        return FromGenerator(lambda: dataset, made_by="from_hf")
+        return FromGenerator(lambda: Stream(dataset, fill_null), made_by="from_hf")
     if not isinstance(dataset, datasets.Dataset):
         kind = type(dataset).__name__
         what = f"one of the splits {list(dataset)}" if isinstance(dataset, dict) else "a datasets.Dataset"
         raise BadType(f"dataset: expected {what}, got {kind}")
-    shown = dataset.format
-    if dataset._indices is None and shown["type"] != "custom" and all(map(_is_plain, dataset.features.values())):
+    shown, table, selected = dataset.format, dataset.data.table, dataset._indices
+    if shown["type"] == "custom":
+        if fill_null is not None:
+            raise BadArgument("fill_null: expected rows as they are stored, got rows of a transform; fill them there")
+        return FromMapStyle(dataset, len(dataset), made_by="from_hf")
+    if all(map(_is_plain, dataset.features.values())):
         try:
-            return FromArrow(dataset.data.table, shown["columns"], fill_null, made_by="from_hf")
+            if selected is None:
+                return FromArrow(table, shown["columns"], fill_null, made_by="from_hf")
+            rows = SelectedRows(table, shown["columns"], fill_null, selected.column(0).to_numpy())
+            return FromMapStyle(rows, len(rows), made_by="from_hf")
         except BadType:
             pass  # a column that only `datasets` can read
-    if shown["type"] not in ("custom", "numpy"):
+    if shown["type"] != "numpy":
         dataset = dataset.with_format("numpy", columns=shown["columns"])
-    _refuse_fill(fill_null, "rows that were selected or must be decoded")
-    return FromMapStyle(dataset, len(dataset), made_by="from_hf")
-
-
-def _refuse_fill(fill_null: Any, of_what: str) -> None:
-    if fill_null is not None:
-        raise BadArgument(f"fill_null: expected rows that lie in Arrow's memory, got {of_what}; fill them with a map")
+    return FromMapStyle(DecodedRows(dataset, shown["columns"], fill_null), len(dataset), made_by="from_hf")
 
 
 def _is_plain(feature: Any) -> bool:

@@ -43,7 +43,8 @@ def to_torch(
         device: Where tensors go. None: they stay where they are.
         pin_memory: Whether they are copied to page-locked memory, for quicker transfers, where there is an accelerator.
         writable: Whether batches that are views of your arrays are copied, for loops that write to their tensors.
-            Otherwise to write to such a tensor is to write to your array. Behind a `cache` they always are.
+            Otherwise to write to such a tensor is to write to your array. Behind a `cache`, and behind datasets that a
+            function returned (`flat_map`), they always are; and so are arrays that you made read-only.
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
 
@@ -77,7 +78,7 @@ def converter(
                 return from_numpy(array)
             # torch.from_numpy would warn of each of these: torch has no tensors that cannot be written to. Its DLPack
             # believes what it is told, and crashes on arrays that are read backwards.
-            if not writable and array.flags.c_contiguous and array.dtype.isnative:
+            if not writable and array.flags.c_contiguous and array.dtype.isnative and not _is_locked(array):
                 return from_dlpack(array)
             return _copied(array)
         except (BufferError, TypeError, ValueError):
@@ -101,6 +102,13 @@ def converter(
         return made if target is None else made.to(target, non_blocking=pins)
 
     return each_leaf(tensor)
+
+
+def _is_locked(array: np.ndarray) -> bool:
+    """Whether nobody may write to the memory that a view shows: as what a cache gave to a function of the user's."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array.flags.owndata and not array.flags.writeable
 
 
 def _copied(array: np.ndarray) -> Any:

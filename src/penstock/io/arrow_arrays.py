@@ -18,7 +18,7 @@ from ..element import Failed, Structure, string
 from ..errors import BadArgument, BadType, FormatError
 from ..spec import Spec, TensorSpec
 
-__all__ = ["Decoded", "TableColumns"]
+__all__ = ["Decoded", "TableColumns", "has_null"]
 
 #: Values, and where they are null (None: nowhere).
 Converted = tuple[Any, "np.ndarray | None"]
@@ -144,7 +144,7 @@ def _refused(name: str, kind: Any) -> BadType:
     )
 
 
-def _has_null(array: Any) -> bool:
+def has_null(array: Any) -> bool:
     """Whether there is a null in an array, or in the lists in it."""
     from pyarrow import types
 
@@ -154,7 +154,7 @@ def _has_null(array: Any) -> bool:
     if types.is_dictionary(kind):
         return bool(array.dictionary.null_count)
     nested = types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind)
-    return nested and _has_null(array.flatten())
+    return nested and has_null(array.flatten())
 
 
 def _mask(array: Any) -> np.ndarray | None:
@@ -291,7 +291,7 @@ class TableColumns:
     def with_nulls(self, batch: Any) -> list[_Leaf]:
         """The leaves that have a null somewhere in a record batch."""
         pairs = zip(self.leaves, self.arrays(batch), strict=True)
-        return [leaf for leaf, (array, around) in pairs if around is not None or _has_null(array)]
+        return [leaf for leaf, (array, around) in pairs if around is not None or has_null(array)]
 
     def decode(self, batch: Any) -> Decoded:
         """A record batch as columns: views of its buffers where that is possible."""

@@ -5,8 +5,9 @@ element makes a large array and sums it up. So the first calls run alone and are
 for each call that may run at a time, and no more run at a time than there is room for.
 
 Later elements may take more. So calls are measured, each alone, all through the run: whenever an eighth more were made,
-as long as that takes no more than a small part of the time, and some at once when the process grows by more than is
-known (`growth`). If that went on without a measured call to blame, fewer run at a time.
+as long as that takes no more than a small part of the time. When the process grows by more than is known (`growth`),
+all that follow are, until one tells why: those that take much may be few among many. If none does, for twice as many
+calls as were made until then, fewer run at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ __all__ = ["MeasuredCalls", "reserve"]
 
 # The first call of a function loads and keeps things for the later ones: a few are measured.
 _NUM_MEASURED = 3
-# And so many when the process has grown: the next may be a small one.
+# When the process has grown, so many times the calls that were made; for each time that it told nothing, a quarter of
+# that: it may be another part of the program that grows. But no fewer than these.
+_TIMES_ALARMED, _PART_IN_VAIN = 2, 4
 _NUM_ALARMED = 8
 # A call is measured whenever this part more were made; but between two of them is so many times what one took.
 _PART_LOOKED_AT = 8
@@ -98,7 +101,8 @@ class MeasuredCalls:
         self._num_free = self._num_granted = 0
         self._others_call = False
         self._num_due = _NUM_MEASURED
-        self._alarmed = False
+        self._alarmed = self._absorbed = False
+        self._num_in_vain = 0
         self._next_number = self._next_ns = self._begun_ns = 0
         self._refusal = ""
         #: The most that a call was seen to take beside its result.
@@ -142,29 +146,37 @@ class MeasuredCalls:
 
     def _alarm(self) -> None:
         """The process has grown by more than is known: the next calls are measured."""
-        self._alarmed = True
-        self._num_due, self._num_free = _NUM_ALARMED, 0
+        num_made = self._gate.num_entered + self._num_granted - self._num_free
+        self._num_due = max(_NUM_ALARMED, _TIMES_ALARMED * num_made // _PART_IN_VAIN**self._num_in_vain)
+        self._alarmed, self._absorbed, self._num_free = True, False, 0
 
     def _with_care(self, element: Any) -> Any:
-        if self._refusal:
-            raise ElementTooLarge(self._refusal)
+        assert self._watch is not None
         alone = threading.get_ident() == self._consumer
         self._others_call |= not alone
         self._gate.num_entered += self._num_granted
         self._num_granted = 0
-        if self._is_due():
-            with self._gate.alone():
-                if self._is_due():  # no other thread was first
-                    return self._measured(element)
-        self._gate.enter()
+        while True:
+            if not alone:
+                self._watch.look_if_stale()
+            if self._is_due():
+                with self._gate.alone():
+                    if self._is_due():  # no other thread was first
+                        return self._measured(element)
+            self._gate.enter()
+            if not self._num_due and not self._refusal:
+                break
+            self._gate.leave()  # there was an alarm while this one waited
         try:
-            if not self._others_call and not self._num_due:
+            if not self._others_call:
                 self._num_free = self._num_granted = self._gate.num_entered // _PART_LOOKED_AT
             return self._function(element)
         finally:
             self._gate.leave()
 
     def _is_due(self) -> bool:
+        if self._refusal:
+            raise ElementTooLarge(self._refusal)
         if self._num_due:
             return True
         return self._gate.num_entered >= self._next_number and perf_counter_ns() >= self._next_ns
@@ -172,19 +184,24 @@ class MeasuredCalls:
     def _measured(self, element: Any) -> Any:
         """A call that nothing runs beside."""
         assert self._watch is not None
-        if self._alarmed and self._watch.absorb(self._lease.nbytes):
-            self._alarmed, self._num_due = False, 1
+        if self._alarmed and not self._absorbed:
+            self._absorbed = True
+            if self._watch.absorb(self._lease.nbytes):
+                self._explained(1)
         before, start = self.temporary_bytes, perf_counter_ns()
         result = call_measured(self._saw, self._function, (element,), {})
         now = perf_counter_ns()
         self.num_measured += 1
         self._num_due = max(0, self._num_due - 1)
         self.returns_list = type(result) is list
-        if self.temporary_bytes > before:
-            self._alarmed = False  # here is why
+        if self._alarmed and (self.temporary_bytes - before) * 2 * self._gate.limit > self._watch.beyond_bytes:
+            self._explained(_NUM_ALARMED)
         elif self._alarmed and not self._num_due:
-            # Calls that were not measured took it, or something in them that cannot be.
-            self._alarmed, self._most = False, max(1, self._gate.limit // 2)
+            # Something in calls took it that cannot be measured, or another part of the program.
+            self._num_in_vain += 1
+            fitting = self._share.free_bytes // 2 // max(1, self._watch.beyond_bytes)
+            self._most = max(1, min(self._gate.limit // 2, fitting))
+            self._explained(0)
         if self.num_measured <= _NUM_MEASURED or self.temporary_bytes > before or self._most < self._gate.limit:
             self._settle(result)
         self._next_number = self._gate.num_entered * (_PART_LOOKED_AT + 1) // _PART_LOOKED_AT
@@ -192,6 +209,12 @@ class MeasuredCalls:
         if self.num_measured >= _NUM_MEASURED and now - self._begun_ns > _SHORT_NS:
             self._watch.start()
         return result
+
+    def _explained(self, num_due: int) -> None:
+        """There is no more reason to look for one; some more calls are measured for good measure."""
+        assert self._watch is not None
+        self._alarmed, self._num_due = False, min(self._num_due, num_due)
+        self._watch.rearm()
 
     def _saw(self, nbytes: int) -> None:
         self.temporary_bytes = max(self.temporary_bytes, nbytes)

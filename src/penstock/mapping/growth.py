@@ -1,13 +1,15 @@
 """How far the process grows while `map_fn` calls its function: what no measured call has told shows there.
 
 A call that takes more than those before it is seen while it runs, if it runs for some milliseconds; and what takes less
-time cannot fill much memory.
+time cannot fill much memory. Where many threads call, the one that watches may have to wait for its turn: those that
+are about to call look, too, so that none begins beside a call that has already taken too much.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import perf_counter_ns
 
 from ..memory.allocator import trim_heap
 from ..memory.pressure import anonymous_bytes
@@ -16,6 +18,8 @@ __all__ = ["GrowthWatch"]
 
 # A look takes some microseconds.
 _PERIOD_S = 0.002
+# And those that are about to call look after so long without one.
+_STALE_NS = 1_000_000
 # What the process may be larger by than is known: the heap's gaps, stacks of threads.
 _SPARE_BYTES = 4 << 20
 
@@ -25,7 +29,7 @@ class GrowthWatch:
 
     Args:
         known_bytes: What the process may have grown by, with what is reserved for calls.
-        alarm: Called in the thread when it has grown by more; not again until `absorb`.
+        alarm: Called in the thread that looked when it has grown by more; not again until `rearm`.
     """
 
     def __init__(self, known_bytes: Callable[[], int], alarm: Callable[[], None]) -> None:
@@ -33,6 +37,9 @@ class GrowthWatch:
         self._alarm = alarm
         self._baseline_bytes = anonymous_bytes() - known_bytes()
         self._rung = False
+        self._looked_ns = 0
+        #: The most that the process was larger by than was known.
+        self.beyond_bytes = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -47,6 +54,15 @@ class GrowthWatch:
         if self._thread is not None:
             self._thread.join()
 
+    def look_if_stale(self) -> None:
+        """Looks, if nobody did for a while."""
+        if perf_counter_ns() - self._looked_ns > _STALE_NS:
+            self._look()
+
+    def rearm(self) -> None:
+        """The alarm was seen to; the next is worth telling."""
+        self._rung, self.beyond_bytes = False, 0
+
     def absorb(self, reserved_bytes: int) -> bool:
         """No call is running: what the process has grown by is nothing that calls took for a moment.
 
@@ -58,13 +74,18 @@ class GrowthWatch:
         """
         trim_heap()
         baseline_bytes = anonymous_bytes() - self._known_bytes() + reserved_bytes
-        stays = baseline_bytes - self._baseline_bytes > _SPARE_BYTES // 2
-        self._baseline_bytes, self._rung = baseline_bytes, False
+        stays = baseline_bytes - self._baseline_bytes > max(_SPARE_BYTES, self.beyond_bytes) // 2
+        self._baseline_bytes = baseline_bytes
         return stays
 
     def _look_on(self) -> None:
         while not self._stop.wait(_PERIOD_S):
-            beyond_bytes = anonymous_bytes() - self._baseline_bytes - self._known_bytes()
-            if not self._rung and beyond_bytes > _SPARE_BYTES:
-                self._rung = True
-                self._alarm()
+            self._look()
+
+    def _look(self) -> None:
+        self._looked_ns = perf_counter_ns()
+        beyond_bytes = anonymous_bytes() - self._baseline_bytes - self._known_bytes()
+        self.beyond_bytes = max(self.beyond_bytes, beyond_bytes)
+        if not self._rung and beyond_bytes > _SPARE_BYTES:
+            self._rung = True
+            self._alarm()

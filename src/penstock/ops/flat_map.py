@@ -10,6 +10,7 @@ from ..cursor import Cursor
 from ..order import draw_seed
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op
+from ..plan.traits import NESTS, Traits
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
 from .nested import CycleCursor
@@ -47,6 +48,10 @@ class FlatMap(Op):
     @property
     def gives_records(self) -> bool:
         return getattr(self.map_func, "gives_records", False)
+
+    @property
+    def traits(self) -> Traits:
+        return NESTS
 
     def footprint(self, sizes: Sizes) -> Footprint:
         into, one = times(1, sizes.input), times(1, sizes.output)

@@ -17,6 +17,7 @@ from ..order import draw_seed
 from ..plan.carried import carried_bytes
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
+from ..plan.traits import NESTS, Traits
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, spec_of
 from .calling import call, check_callable
 from .carrying import Carrying
@@ -73,6 +74,10 @@ class GroupByWindow(Op):
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN, INFINITE if inputs[0].cardinality == INFINITE else UNKNOWN)
+
+    @property
+    def traits(self) -> Traits:
+        return NESTS
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
         size = "window_size" if self.window_size is None else f"{self.window_size:,}"

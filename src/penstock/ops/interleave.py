@@ -14,6 +14,7 @@ from ..order import draw_seed
 from ..plan.footprint import Footprint, Sizes, several, times
 from ..plan.node import Node
 from ..plan.op import Context, Op, argument
+from ..plan.traits import NESTS, Traits
 from ..spec import UNSEEN, Spec
 from .calling import check_callable
 from .nested import CycleCursor
@@ -81,6 +82,10 @@ class Interleave(Op):
             return super().placed_file_shard(node, num_shards, index)
         files, opener = file_shard(num_shards, index)
         return type(node)(dataclasses.replace(self, map_func=opener), (files,), node.origin)
+
+    @property
+    def traits(self) -> Traits:
+        return NESTS
 
     def footprint(self, sizes: Sizes) -> Footprint:
         into, one = several(self._cycle(), sizes.input), times(1, sizes.output)

@@ -38,7 +38,8 @@ class Traits:
         fills: How many results its calls write side by side, all threads into one block; 0 if each thread has its own.
         run_ahead: Elements to make ready before they are asked for; 0 for none.
         collates: It stacks its input elements, and gladly takes them stacked already.
-        keeps: What it gave it will give again (`cache`): who writes to that changes later epochs.
+        keeps: What it gave it may give again (`cache`, and datasets that functions return, which may have one): who
+            writes to that changes later epochs.
         passes_columns: Gives its input's elements as they came, so that who stacks them may stand further down.
     """
 
@@ -69,3 +70,5 @@ SOURCE = Traits(runtime="source")
 CURSOR = Traits()
 #: What one answers that makes batches.
 COLLATES = Traits(collates=True)
+#: What one answers that reads datasets which a function returns: nobody knows what is in them.
+NESTS = Traits(keeps=True)

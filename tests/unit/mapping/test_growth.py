@@ -17,6 +17,7 @@ def test_growth_that_nobody_knows_of_is_told_once_and_again_after_a_look() -> No
         first = np.ones(4_000_000)
         assert rung.acquire(timeout=PATIENCE_S)
         assert watch.absorb(0)
+        watch.rearm()
         assert not rung.acquire(timeout=0.02)  # it is there, and will stay
         second = np.ones(4_000_000)
         assert rung.acquire(timeout=PATIENCE_S)
@@ -40,3 +41,23 @@ def test_growth_that_is_known_is_no_reason() -> None:
         assert held[-1] == 1
     finally:
         watch.stop()
+
+
+def test_who_is_about_to_call_looks_where_nobody_did() -> None:
+    rung: list[int] = []
+    watch = GrowthWatch(lambda: 0, lambda: rung.append(1))  # its thread is not started
+    held = np.ones(8_000_000)
+    watch.look_if_stale()
+    assert rung == [1]
+    assert watch.beyond_bytes > held.nbytes // 2
+    watch.look_if_stale()  # nobody has seen to it yet
+    assert rung == [1]
+
+
+def test_a_little_that_stays_is_no_reason_for_much_that_went() -> None:
+    watch = GrowthWatch(lambda: 0, lambda: None)
+    much, little = np.ones(8_000_000), np.ones(500_000)
+    watch.look_if_stale()
+    del much
+    assert not watch.absorb(0)
+    assert little[0] == 1

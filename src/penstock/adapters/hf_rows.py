@@ -1,0 +1,141 @@
+"""Rows of Hugging Face's `datasets` that are asked for one by one, with nulls filled or refused by column and row."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..element import Failed
+from ..errors import BadArgument, FormatError
+from ..io.arrow_arrays import TableColumns, has_null
+
+__all__ = ["DecodedRows", "SelectedRows", "Stream"]
+
+
+class SelectedRows:
+    """Rows of a table in an order of their own, each as `from_arrow` would give it.
+
+    Args:
+        table: Arrow's, whole.
+        columns: The columns to read; None for all.
+        fill_null: As for `from_arrow`.
+        numbers: Where in the table each row lies.
+    """
+
+    def __init__(self, table: Any, columns: Any, fill_null: Any, numbers: np.ndarray) -> None:
+        self._columns = TableColumns(table.schema, columns, fill_null)
+        self._batches = [batch for batch in table.to_batches() if batch.num_rows]
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)]).tolist()
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: int) -> Any:
+        number = int(self._numbers[place])
+        i = bisect.bisect_right(self._starts, number) - 1
+        one = self._columns.decode(self._batches[i].slice(number - self._starts[i], 1))
+        (row,) = one.block(0, 1, np.empty, lambda _: _where(place, number)).rows()
+        if isinstance(row, Failed):
+            raise row.error
+        return row
+
+
+class DecodedRows:
+    """Rows that `datasets` makes of more than columns: images, audio.
+
+    Args:
+        dataset: In the format in which its rows are wanted.
+        columns: The columns that it shows.
+        fill_null: A value for all columns, or a dict by column.
+    """
+
+    def __init__(self, dataset: Any, columns: list[str], fill_null: Any) -> None:
+        self._dataset = dataset
+        self._fills = _fills(fill_null, columns)
+        self._kinds = {name: getattr(dataset.features[name], "dtype", None) for name in columns}
+        table = dataset.data.table
+        # A format may hide a null: NumPy's makes it a NaN.
+        self._with_nulls = {
+            name: table.column(name) for name in columns if any(map(has_null, table.column(name).chunks))
+        }
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, place: int) -> Any:
+        row = self._dataset[place]
+        if not self._with_nulls:
+            return row
+        numbers = self._dataset._indices
+        number = place if numbers is None else numbers.column(0)[place].as_py()
+        for name, column in self._with_nulls.items():
+            one = column.slice(number, 1)
+            if any(map(has_null, one.chunks)):
+                row[name] = self._filled(name, whole=bool(one.null_count), where=_where(place, number))
+        return row
+
+    def _filled(self, name: str, whole: bool, where: str) -> Any:
+        fill = self._fills.get(name)
+        if fill is None or not whole:
+            raise _null_error(where, name, "give a fill_null" if whole else "fill it with a map of `datasets`")
+        try:
+            return np.array(fill, self._kinds[name])
+        except (TypeError, ValueError):  # no dtype of NumPy's, or not of this one
+            return fill
+
+
+class Stream:
+    """An `IterableDataset`, which goes on behind a row that was refused.
+
+    Args:
+        rows: The dataset.
+        fill_null: A value for all columns, or a dict by column.
+    """
+
+    def __init__(self, rows: Any, fill_null: Any) -> None:
+        self._rows = iter(rows)
+        self._fill_null = fill_null
+        self._place = -1
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        row = next(self._rows)
+        self._place += 1
+        if not isinstance(row, dict):
+            return row
+        fills = self._fill_null if isinstance(self._fill_null, Mapping) else dict.fromkeys(row, self._fill_null)
+        return {name: self._filled(value, name, fills.get(name)) for name, value in row.items()}
+
+    def _filled(self, value: Any, name: str, fill: Any) -> Any:
+        if value is None:
+            if fill is None:
+                raise _null_error(f"row {self._place}", name, "give a fill_null")
+            return fill
+        if type(value) is dict:
+            return {key: self._filled(part, f"{name}.{key}", fill) for key, part in value.items()}
+        if type(value) is list:
+            return [self._filled(part, name, fill) for part in value]
+        return value
+
+
+def _fills(fill_null: Any, columns: list[str]) -> Mapping[str, Any]:
+    if not isinstance(fill_null, Mapping):
+        return dict.fromkeys(columns, fill_null)
+    unknown = [name for name in fill_null if name not in columns]
+    if unknown:
+        raise BadArgument(f"fill_null: expected columns among {columns}, got {unknown}")
+    return fill_null
+
+
+def _where(place: int, number: int) -> str:
+    return f"row {place}" if place == number else f"row {place}, {number} of the table"
+
+
+def _null_error(where: str, column: str, advice: str) -> FormatError:
+    return FormatError(f"{where}: expected a value in column {column}, got null; {advice}, or skip such rows")
