@@ -107,6 +107,12 @@ class Supply:
         self.number += 1
         return row
 
+    def put_back(self, row: Any) -> None:
+        """Has `row` come next: the element that was given last, or what is to stand in its place."""
+        self._offset -= 1
+        self.number -= 1
+        self._rows[self._offset] = row
+
     @property
     def hold(self) -> Hold:
         """What the element that was given last is held by, until the next one is asked for."""
