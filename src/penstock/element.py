@@ -444,9 +444,10 @@ def normalize(value: Any) -> Any:
 
 def nbytes_of(element: Any) -> int:
     """Bytes that an element occupies."""
-    if isinstance(element, np.number) or (type(element) is np.ndarray and element.dtype.kind != "O"):
+    kind = type(element)
+    if (kind is np.ndarray and element.dtype.kind != "O") or issubclass(kind, np.number):
         return int(element.nbytes)
-    if type(element) is Failed:
+    if kind is Failed:
         return 0
     if not _is_nest(element):
         return leaf_bytes(element)
