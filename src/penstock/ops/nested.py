@@ -178,8 +178,8 @@ class CycleCursor(Cursor):
     def _weave(self, left: int) -> bool:
         """Makes some whole rounds ready, where every slot has its part of them; else nothing is taken.
 
-        Of datasets that are only read, and cost nothing to make, as many rounds as are small: then one step serves many
-        demands.
+        Empty slots are filled first: each would have its turn in the next round. Of datasets that are only read, and
+        cost nothing to make, as many rounds as are small: then one step serves many demands.
         """
         if self._num_open < len(self._slots) and not self._ended and not self._fill_round():
             return False
@@ -271,14 +271,17 @@ class CycleCursor(Cursor):
             self._ended = True
             return None
         made = self._made_of(row, self._turn, at_once if len(self._slots) == 1 else 0)
-        if type(made) is Failed:
+        if isinstance(made, Failed):
             return Block.of_rows([made], has_failures=True)
         if made is not None and (not self._spent or self._spent[-1] is not supply.hold):
             self._spent.append(supply.hold.share())
         return made
 
     def _fill_round(self) -> bool:
-        """Opens datasets in all empty slots, in the order of their turns; whether none must wait for its turn."""
+        """Opens datasets in all empty slots, in the order of their turns; whether none must wait for its turn.
+
+        One that fails waits. So do all as long as nobody knows how large elements are, and so how many to read.
+        """
         if self._num_ahead or self._supply.live or not self._each_bytes:
             return False
         for index in (*range(self._turn, len(self._slots)), *range(self._turn)):
@@ -302,8 +305,7 @@ class CycleCursor(Cursor):
         dataset = self._dataset_of(row, number)
         if type(dataset) is Failed:
             return dataset
-        carried_by_it = carried_bytes(dataset, self._carrying.small_bytes)
-        carried = self._carrying.lease(carried_by_it) if carried_by_it else None
+        carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
         if at_once:
             try:
                 block = self._context.read_dataset(dataset, at_once)
