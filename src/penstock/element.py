@@ -231,7 +231,9 @@ def leaf_bytes(leaf: Any) -> int:
     """Bytes that a leaf occupies, strings included."""
     if type(leaf) is bytes:
         return len(leaf) + _BYTES_OVERHEAD
-    if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
+    if isinstance(leaf, np.ndarray):
+        if leaf.dtype.kind != "O":
+            return int(leaf.nbytes)
         return sum(map(len, leaf.reshape(-1).tolist())) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
     if is_dataset(leaf):  # a window, or what was made of one, holds elements
         node = leaf.node
@@ -444,9 +446,10 @@ def normalize(value: Any) -> Any:
 
 def nbytes_of(element: Any) -> int:
     """Bytes that an element occupies."""
-    if isinstance(element, np.number) or (type(element) is np.ndarray and element.dtype.kind != "O"):
+    kind = type(element)
+    if (kind is np.ndarray and element.dtype.kind != "O") or issubclass(kind, np.number):
         return int(element.nbytes)
-    if type(element) is Failed:
+    if kind is Failed:
         return 0
     if not _is_nest(element):
         return leaf_bytes(element)

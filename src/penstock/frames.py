@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
-from types import FrameType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 
 __all__ = ["forget_frames"]
 
@@ -62,12 +63,14 @@ _PLACE = _place.__code__
 def _empty_like(frame: FrameType) -> FrameType:
     """A frame that a traceback shows in the same way, as by its name, file, and table of lines."""
     code = frame.f_code
-    place = _PLACE.replace(
-        co_filename=code.co_filename,
-        co_name=code.co_name,
-        co_qualname=code.co_qualname,
-        co_firstlineno=code.co_firstlineno,
-        co_linetable=code.co_linetable,
-    )
+    place = _place_of(code.co_filename, code.co_name, code.co_qualname, code.co_firstlineno, code.co_linetable)
     empty: FrameType = FunctionType(place, frame.f_globals)().gi_frame
     return empty
+
+
+# Where one element fails, many may, and by the same way.
+@functools.lru_cache(maxsize=64)
+def _place_of(file: str, name: str, qualname: str, first_line: int, lines: bytes) -> CodeType:
+    return _PLACE.replace(
+        co_filename=file, co_name=name, co_qualname=qualname, co_firstlineno=first_line, co_linetable=lines
+    )

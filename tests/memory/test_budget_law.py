@@ -150,7 +150,7 @@ def consumed(dataset: Any, consumer: str, memory: int | None = None) -> tuple[li
     return found, run
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 @settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(
     kind=st.sampled_from(["constant", "lognormal", "one large", "grows"]),

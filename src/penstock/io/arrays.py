@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from .columns import ColumnReader
 
 __all__ = ["FromTensorSlices", "FromTensors"]
 
+# How slices are had: as views of arrays, as copies made of what is in memory, or from a store, where reading may fail.
+_Access = Literal["view", "copy", "store"]
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FromTensorSlices(Op):
@@ -61,12 +64,14 @@ class FromTensorSlices(Op):
     _structure: Structure = dataclasses.field(init=False, repr=False)
     _columns: list[Any] = dataclasses.field(init=False, repr=False)
     _size: int = dataclasses.field(init=False, repr=False)
+    _access: _Access = dataclasses.field(init=False, repr=False)
 
     def __init__(self, tensors: Any) -> None:
         fields = self.__dict__
         fields["tensors"] = tensors
         if type(tensors) is np.ndarray and tensors.ndim and not tensors.dtype.hasobject:
             fields["_structure"], fields["_columns"], fields["_size"] = LEAF, [tensors], len(tensors)
+            fields["_access"] = "view" if tensors.dtype.kind not in "UST" else "copy"
             return
         structure, leaves = _nest_of(tensors)
         columns = [_as_column(leaf) for leaf in leaves]
@@ -77,6 +82,7 @@ class FromTensorSlices(Op):
             got = repr_nest(structure.unflatten(sizes))
             raise SpecMismatch(f"expected arrays with equal first dimensions, got {got}")
         fields["_structure"], fields["_columns"], fields["_size"] = structure, columns, sizes[0]
+        fields["_access"] = _access_to(columns)
 
     @property
     def num_elements(self) -> int:
@@ -97,7 +103,7 @@ class FromTensorSlices(Op):
 
     @property
     def reading_may_fail(self) -> bool:
-        return not all(isinstance(column, (np.ndarray, Ragged)) for column in self._columns)
+        return self._access == "store"
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         leaves = [_slice_spec(column) for column in self._columns]
@@ -114,12 +120,22 @@ class FromTensorSlices(Op):
             return ColumnReader(self._structure, self._columns, context.arena)
         return _LazyReader(self._structure, self._columns, context)
 
+    def read_all(self, context: Context) -> Block:
+        if self._access != "view":
+            return super().read_all(context)
+        columns: list[np.ndarray] = []
+        for column in self._columns:
+            view = column.view(np.ndarray)
+            view.setflags(write=False)
+            columns.append(view)
+        return Block(self._size, self._structure, columns, None, False, None)
+
     def open(self, context: Context) -> Cursor:
         return InOrderCursor(self.reader(context), self._size)
 
     @property
     def gives_views(self) -> bool:
-        return all(isinstance(column, np.ndarray) and column.dtype.kind not in "UST" for column in self._columns)
+        return self._access == "view"
 
     def block_kind(self) -> BlockKind | None:
         if all(isinstance(column, np.ndarray) for column in self._columns):
@@ -129,6 +145,13 @@ class FromTensorSlices(Op):
     def describe(self) -> str:
         columns = ", ".join(_column_text(column) for column in self._columns)
         return f"from_tensor_slices({columns})"
+
+
+def _access_to(columns: list[Any]) -> _Access:
+    if not all(isinstance(column, (np.ndarray, Ragged)) for column in columns):
+        return "store"
+    are_views = all(isinstance(column, np.ndarray) and column.dtype.kind not in "UST" for column in columns)
+    return "view" if are_views else "copy"
 
 
 def _column_text(column: Any) -> str:

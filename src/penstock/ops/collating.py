@@ -43,7 +43,7 @@ class CollatingCursor(FeedCursor):
             if not blocks:
                 break
             batches.append(failed or self._collated(blocks))
-            if n > 1 and nbytes_of(batches[-1]) > self._context.share.spare_bytes:
+            if len(batches) < n and nbytes_of(batches[-1]) > self._context.share.spare_bytes:
                 break  # there may be no room for another one
         return Block.of_rows(batches) if batches else None
 

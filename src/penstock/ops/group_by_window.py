@@ -214,8 +214,7 @@ class _GroupByWindowCursor(Cursor):
         self._carried = None
 
     def _release_spent(self) -> None:
-        for group in self._spent:
-            self._grouping.release(group)
+        self._grouping.release(*self._spent)
         self._spent.clear()
 
     def skip(self, n: int) -> int:

@@ -34,7 +34,8 @@ def as_integer(value: Any, what: str) -> int:
     raise BadType(f"{what}: expected one integer, got {got} {value!r:.60}")
 
 
-# Of more groups than these it is not looked up how full each is: that would take longer than it saves.
+# Of more groups than these it is not looked up how full each is: that would take longer than it saves. For as many room
+# stays on the ledger when their windows were given: the next ones are not long in coming.
 _FEW_GROUPS = 64
 
 # A list and its place among the groups; what is remembered of a key, for as long as the run goes on.
@@ -97,6 +98,7 @@ class Grouping:
         self._sizes: dict[int, int] = {}
         self._left: list[int] | None = None  # keys of windows to come that are not full, the last first
         self._num_held = 0
+        self._num_spare = 0  # lists that are on the ledger for the next groups, as others were given out
         self._last_new_key = 0  # the number of the element that brought it
         self._waiting: deque[Member] = deque()  # read, and in no window yet
         self._ended = False
@@ -174,7 +176,10 @@ class Grouping:
             return Failed(self._context.noted(error, number))
         members = self._groups.get(key)
         if members is None:
-            self._tape.charge(_GROUP_BYTES)
+            if self._num_spare:
+                self._num_spare -= 1
+            else:
+                self._tape.charge(_GROUP_BYTES)
             members = self._groups[key] = []
         members.append(member)
         self._num_held += 1
@@ -183,12 +188,16 @@ class Grouping:
     def _taken(self, key: int) -> Group:
         members = self._groups.pop(key)
         self._num_held -= len(members)
-        self._tape.release(_GROUP_BYTES)
+        if self._num_spare < _FEW_GROUPS:
+            self._num_spare += 1
+        else:
+            self._tape.release(_GROUP_BYTES)
         return Group(key, members)
 
-    def release(self, group: Group) -> None:
-        """Takes a window that nobody needs any longer off the ledger."""
-        self._tape.release(group.nbytes)
+    def release(self, *groups: Group) -> None:
+        """Takes windows that nobody needs any longer off the ledger."""
+        if groups:
+            self._tape.release(sum([group.nbytes for group in groups]))
 
     def _numbers(self, given_out: Group | None) -> list[int]:
         groups = [*self._groups.values(), self._waiting, *([given_out.members] if given_out else [])]

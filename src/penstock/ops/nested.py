@@ -184,11 +184,11 @@ class CycleCursor(Cursor):
     def _weave(self, left: int) -> bool:
         """Makes some whole rounds ready, where every slot has its part of them; else nothing is taken.
 
-        Of datasets that are only read, and cost nothing to make, as many rounds as are small: then one step serves many
-        demands.
+        Empty slots are filled first: each would have its turn in the next round. Of datasets that are only read, and
+        cost nothing to make, as many rounds as are small: then one step serves many demands.
         """
-        if self._num_open < len(self._slots) and not self._ended:
-            return False  # an empty slot takes its next dataset first
+        if self._num_open < len(self._slots) and not self._ended and not self._fill_round():
+            return False
         slots = [slot for slot in (*self._slots[self._turn :], *self._slots[: self._turn]) if slot is not None]
         if self._each_bytes and all(slot.is_read and slot.left > 0 for slot in slots):
             left = max(left, min(_MOST_WOVEN, self._small_bytes // self._each_bytes))
@@ -276,33 +276,55 @@ class CycleCursor(Cursor):
         if row is Supply.END:
             self._ended = True
             return None
-        dataset = self._dataset_of(row, supply.number - 1)
-        if type(dataset) is not Failed:
-            carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
-            block = self._read_at_once(dataset, carried, at_once) if len(self._slots) == 1 else None
-            if block is not None:
-                if not self._spent or self._spent[-1] is not supply.hold:
-                    self._spent.append(supply.hold.share())
-                return block
-            piece = supply.piece(row)
-            ahead = self._turn < self._num_ahead and self._may_read_ahead()
-            dataset = self._enter(self._turn, dataset, piece, carried, ahead)
-            if type(dataset) is not Failed:
-                return None
-        return Block.of_rows([dataset], has_failures=True)
+        made = self._made_of(row, self._turn, at_once if len(self._slots) == 1 else 0)
+        if isinstance(made, Failed):
+            return Block.of_rows([made], has_failures=True)
+        if made is not None and (not self._spent or self._spent[-1] is not supply.hold):
+            self._spent.append(supply.hold.share())
+        return made
 
-    def _read_at_once(self, dataset: Any, carried: Lease | None, at_once: int) -> Block | None:
-        """All elements of a dataset, whose arrays are free then; None if it is to be opened."""
-        try:
-            block = self._context.read_dataset(dataset, at_once)
-            if block is not None and carried is not None:
-                block = self._carrying.owned(block)
-        except BaseException:
-            self._carrying.release(carried)
-            raise
-        if block is not None:
-            self._carrying.release(carried)
-        return block
+    def _fill_round(self) -> bool:
+        """Opens datasets in all empty slots, in the order of their turns; whether none must wait for its turn.
+
+        One that fails waits. So do all as long as nobody knows how large elements are, and so how many to read.
+        """
+        if self._num_ahead or self._supply.live or not self._each_bytes:
+            return False
+        for index in (*range(self._turn, len(self._slots)), *range(self._turn)):
+            if self._slots[index] is None:
+                row = self._supply.next()
+                if row is Supply.END:
+                    self._ended = True
+                    break
+                failed = self._made_of(row, index, at_once=0)
+                if failed is not None:
+                    self._supply.put_back(failed)
+                    return False
+        return True
+
+    def _made_of(self, row: Any, index: int, at_once: int) -> Block | Failed | None:
+        """Opens the dataset that is made of the element given last; a failure if there is none.
+
+        A dataset of no more than `at_once` elements is read instead: its arrays are free then.
+        """
+        number = self._supply.number - 1
+        dataset = self._dataset_of(row, number)
+        if type(dataset) is Failed:
+            return dataset
+        carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
+        if at_once:
+            try:
+                block = self._context.read_dataset(dataset, at_once)
+                if block is not None and carried is not None:
+                    block = self._carrying.owned(block)
+                    self._carrying.release(carried)
+            except BaseException:
+                self._carrying.release(carried)
+                raise
+            if block is not None:
+                return block
+        ahead = index < self._num_ahead and self._may_read_ahead()
+        return self._enter(index, dataset, self._supply.piece(row), carried, ahead)
 
     def _dataset_of(self, row: Any, number: int) -> Any:
         """What the function makes of an element: a dataset, or a failure."""

@@ -81,7 +81,7 @@ class Supply:
     quick to come. All of them are on the ledger, except what lies in a slot of the arena or is the user's own.
     """
 
-    __slots__ = ("_before", "_context", "_cursor", "_hold", "_offset", "_pace", "_rows", "live", "number")
+    __slots__ = ("_before", "_context", "_cursor", "_offset", "_pace", "_rows", "hold", "live", "number")
 
     END = object()
 
@@ -94,7 +94,8 @@ class Supply:
         self._rows: list[Any] = []
         self._offset = 0
         self._before: State = None
-        self._hold: Hold | None = None
+        #: What the element that was given last is held by, until the next one is asked for.
+        self.hold = Hold(None)
         #: The number of the element that comes next.
         self.number = 0
 
@@ -116,11 +117,11 @@ class Supply:
         """Whether there is none left of those that were read together."""
         return self._offset == len(self._rows)
 
-    @property
-    def hold(self) -> Hold:
-        """What the element that was given last is held by, until the next one is asked for."""
-        assert self._hold is not None
-        return self._hold
+    def put_back(self, row: Any) -> None:
+        """Has `row` come next: the element that was given last, or what is to stand in its place."""
+        self._offset -= 1
+        self.number -= 1
+        self._rows[self._offset] = row
 
     def piece(self, row: Any) -> Piece:
         """The element that was given last, for who keeps it."""
@@ -142,12 +143,11 @@ class Supply:
         return True
 
     def _reserve(self, nbytes: int) -> None:
-        self._hold = Hold(self._context.share.acquire(nbytes) if nbytes else None)
+        self.hold = Hold(self._context.share.acquire(nbytes) if nbytes else None)
 
     def _forget(self) -> None:
-        if self._hold is not None:
-            self._hold.release()
-        self._rows, self._offset, self._before, self._hold = [], 0, None, None
+        self.hold.release()
+        self._rows, self._offset, self._before, self.hold = [], 0, None, Hold(None)
 
     def state(self) -> State:
         ready = self._offset < len(self._rows)

@@ -27,36 +27,37 @@ def joined(parts: list[Block], allocate: Allocate) -> Block:
     if len(parts) == 1:
         return unnumbered(parts[0])
     if _are_alike(parts):
+        count = sum([part.size for part in parts])
         by_leaf = zip(*[part.columns or () for part in parts], strict=True)
-        stacked = [_stacked_column(leaves, allocate) for leaves in by_leaf]
+        stacked = [_stacked_column(leaves, count, allocate) for leaves in by_leaf]
         columns = [column for column in stacked if column is not None]
         if len(columns) == len(stacked):
-            return Block.of_columns(parts[0].structure, columns, len(columns[0]))
+            return Block.of_columns(parts[0].structure, columns, count)
     rows: list[Any] = []
     for part in parts:
         rows += part.rows()
     return Block.of_rows(rows, has_failures=any(part.has_failures for part in parts))
 
 
-def _stacked_column(leaves: tuple[np.ndarray, ...], allocate: Allocate) -> np.ndarray | None:
+def _stacked_column(leaves: tuple[np.ndarray, ...], count: int, allocate: Allocate) -> np.ndarray | None:
     """One leaf of all parts; None where it is large, or differs in shape or dtype."""
-    first = leaves[0]
-    dtype, each = first.dtype, first.shape[1:]
-    count = 0
-    for leaf in leaves:
-        if leaf.dtype != dtype or leaf.shape[1:] != each:
-            return None
-        count += len(leaf)
+    dtype, each = leaves[0].dtype, leaves[0].shape[1:]
     if count * dtype.itemsize * math.prod(each) > SMALL_BYTES:
         return None
     out = np.empty((count, *each), dtype) if dtype.hasobject else allocate((count, *each), dtype)
-    return np.concatenate(leaves, out=out)
+    try:
+        return np.concatenate(leaves, out=out, casting="no")
+    except (TypeError, ValueError):  # another dtype, another shape
+        return None
 
 
 def _are_alike(parts: list[Block]) -> bool:
     """Whether all are columns of one structure."""
     structure = parts[0].structure
-    return all(part.columns is not None and part.structure.same_layout(structure) for part in parts)
+    for part in parts:  # not `all`: a generator for a few small parts takes longer than stacking them
+        if part.columns is None or not (part.structure is structure or part.structure.same_layout(structure)):
+            return False
+    return True
 
 
 def interleaved(parts: list[Block], block_length: int, allocate: Allocate) -> Block:

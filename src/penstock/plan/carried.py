@@ -37,6 +37,9 @@ def carried_bytes(dataset: Any, small_bytes: int) -> int:
 def _array_bytes(node: Node) -> int:
     """Bytes of all arrays in a plan, whoever holds them."""
     total: int = node.op.array_bytes
+    while len(node.inputs) == 1:
+        node = node.inputs[0]
+        total += node.op.array_bytes
     for child in node.inputs:
         total += _array_bytes(child)
     return total

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 __all__ = ["Epochs"]
 
+_NOTHING_LOADED: dict[int, int] = {}
+
 
 class Epochs:
     """Counts the runs of a dataset.
@@ -22,7 +24,7 @@ class Epochs:
 
     def __init__(self, sources: Sequence[Epochs] = ()) -> None:
         self._sources = sources
-        self._loaded: dict[int, int] = {}
+        self._loaded = _NOTHING_LOADED
         # Without a list for the usual ones: they are made by the thousand inside `flat_map`.
         first = sources[0].next if sources else 0
         self.next: int = first if len(sources) < 2 else max([s.next for s in sources])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from .backends.filling import FillingCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
 from .channel import Boundary
+from .keeping_order import nodes_that_keep_order
 from .meter import Meter, MeteredCursor
 from .progress import ProgressBar
 from .settings import Settings
@@ -70,7 +72,7 @@ class Stages:
     def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
-        self._keeps_order = _nodes_that_keep_order(plan, keep=False)
+        self._keeps_order = nodes_that_keep_order(plan, keep=False)
         if not self.ledger.set_aside(sum(need.floor_bytes for need in division.needs)):
             raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
         for need in reversed(division.needs):
@@ -385,9 +387,14 @@ class _Context:
     def located(self, error: PenstockError) -> PenstockError:
         return located(error, self.node.op.name, self.node.origin)
 
+    @cached_property
+    def _whereabouts(self) -> str:
+        """Operator and line of the user's, as errors name them; kept, because where one element fails many may."""
+        return f"{self.node.op.describe()} at {self.node.origin}"
+
     def noted(self, error: Exception, place: int | None) -> Exception:
         element = "" if place is None else f", element {place}"
-        error.add_note(f"in {self.node.op.describe()} at {self.node.origin}{element}")
+        error.add_note(f"in {self._whereabouts}{element}")
         if isinstance(error, ValueError) and "read-only" in str(error):
             error.add_note("elements in order are read-only views of your arrays: copy one before changing it")
         return error
@@ -483,17 +490,3 @@ def _is_plain(node: Node) -> bool:
     traits = node.op.traits
     is_one_step = len(node.inputs) == 1 and node.inputs[0].op.traits is SOURCE
     return is_one_step and (traits.runtime == "elementwise" or (traits.runtime == "order" and not traits.draws_places))
-
-
-def _nodes_that_keep_order(node: Node, keep: bool) -> set[int]:
-    """Stages below an operator that may read its input again to resume: again must mean in the same order.
-
-    Operators that hand blocks on as they come, or make one element of each block, never do.
-    """
-    traits = node.op.traits
-    passes_on = traits.runtime == "elementwise" or traits.collates or bool(traits.run_ahead)
-    passes_on = passes_on or (traits.runtime == "order" and not traits.draws_places)
-    found = {id(node)} if keep else set()
-    for child in node.inputs:
-        found |= _nodes_that_keep_order(child, keep or not passes_on)
-    return found

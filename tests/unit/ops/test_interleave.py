@@ -138,6 +138,37 @@ def test_many_rounds_at_once_are_the_same_rounds(cycle: int, block: int, batch: 
         ]
 
 
+def test_a_function_that_fails_amid_many_rounds_is_called_once() -> None:
+    """Slots are filled together where whole rounds are asked for; an error still comes when its slot has its turn."""
+    calls: list[int] = []
+
+    def inner(x: int) -> ps.Dataset:
+        calls.append(int(x))
+        return ps.Dataset.range(100 * x, 100 * x + 8) if x % 4 != 2 else int("bad")
+
+    dataset = ps.Dataset.range(16).interleave(inner, cycle_length=3, block_length=2)
+    found = [-1 if isinstance(x, Exception) else int(x) for x in all_with_errors(dataset.run())]
+    called, calls[:] = list(calls), []
+    one_by_one: list[int] = []
+    waiting, slots = list(range(16)), [[], [], []]
+    while waiting or any(slots):
+        for slot in slots:
+            while not slot and waiting:
+                x = waiting.pop(0)
+                if x % 4 == 2:
+                    one_by_one.append(-1)
+                else:
+                    slot += range(100 * x, 100 * x + 8)
+                    slot.append(None)
+            one_by_one += [x for x in slot[:2] if x is not None]
+            del slot[:2]
+    assert found == one_by_one
+    assert called == list(range(16))
+    batches = list(dataset.ignore_errors().batch(30))
+    assert np.concatenate(batches).tolist() == [x for x in found if x >= 0]
+    check_op(dataset)
+
+
 @pytest.mark.parametrize("batch", [1, 7, 64])
 def test_a_position_amid_many_rounds(batch: int) -> None:
     """Saved after each batch: what was made ready and not given is made again."""
