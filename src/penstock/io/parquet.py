@@ -1,14 +1,15 @@
 """Parquet files as a source.
 
 A row group is read in slices, each as large as the budget allows: what is decoded, and the pages that are open in the
-columns, are on the ledger before they are read. Rows are not read in any order: to reach one, its page must be decoded
-with all that stands before it in the row group. So this is a stream that can skip whole row groups unread.
+columns, are on the ledger before they are read. If the pages of all columns are too much, columns are read in turn.
+Rows are not read in any order: to reach one, its page must be decoded with all that stands before it in the row group.
+So this is a stream that can skip whole row groups unread.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,33 +17,25 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, leaf_bytes
-from ..errors import FormatError
+from ..errors import FormatError, OverBudget, SpillError
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Room
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import Decoded, TableColumns
-from .parquet_pages import page_sizes
-from .paths import expand_paths, is_local, open_arrow, shown_paths
+from .columns_in_turn import ColumnsInTurn
+from .parquet_file import Layout, OpenParquet, RowGroup, brief
+from .paths import expand_paths, is_local, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 
 __all__ = ["FromParquet"]
 
-# Writers end a page, and give up a dictionary, at about this size.
-_PAGE_BYTES = (1 << 20) + (1 << 13)  # they end a page with the thousand values that go beyond a megabyte
-_BUFFER_BYTES = 1 << 13
-# What a column takes beside its pages: the buffer, and some room for levels and indices.
-_COLUMN_BYTES = 1 << 15
-# Beside each string of a dictionary Arrow holds a pointer and a length.
-_STRING_BYTES = 16
-# The pages of smaller columns are not looked at: they take no more than some times the column.
-_SMALL_COLUMN_BYTES = 1 << 15
 # So many row groups are looked at before a run to tell what it needs; that takes 20 ms for one of 35 columns and a
 # million rows. Others of the same writer are like them, and what larger ones need is told when they are met.
 _MOST_LOOKED_AT = 32
 # Decoding more at a time is no quicker.
 _MOST_ROWS = 1 << 14
-# What is decoded at a time where the budget has room for no more: some rows, but not much.
-_FEW_ROWS, _FEW_BYTES = 64, 1 << 16
+# All columns are open at a time if their pages take no more than this part of what stages have in common.
+_PART_FOR_PAGES = 0.75
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,7 +55,9 @@ class FromParquet(StreamsFiles, Op):
 
     Memory: for each column the page that is open, of 1 MB or the size of the column in a row group if that is less, as
         much for a dictionary, and as much for compressed data or the next page; and the rows decoded at a time: 16,384,
-        or as many as the budget has room for. Larger pages are counted before they are read: their headers tell.
+        or as many as the budget has room for. Larger pages are counted before they are read: their headers tell. Where
+        there is no room for the pages of all columns, a row group is decoded one column after the other, and its rows
+        are put together from a file in the spill directory.
     State: the number of the file, of the row group, and of the row in it, up to which the row group is decoded again.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq, penstock as ps
@@ -80,6 +75,7 @@ class FromParquet(StreamsFiles, Op):
     _table: TableColumns = dataclasses.field(init=False, repr=False)
     _num_rows: int = dataclasses.field(init=False, repr=False)
     _floor_bytes: int = dataclasses.field(init=False, repr=False)
+    _held_bytes: int = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
@@ -95,7 +91,7 @@ class FromParquet(StreamsFiles, Op):
         for path in others:
             try:
                 if is_local(path):  # a look at each of the others may take long
-                    with _OpenParquet(path) as other:
+                    with OpenParquet(path) as other:
                         layouts.append(other.layout(self._table, max(0, left)))
                         left -= layouts[-1].num_groups
             except FormatError:
@@ -103,9 +99,10 @@ class FromParquet(StreamsFiles, Op):
         knows_all = len(layouts) == len(paths)
         fields["_num_rows"] = sum(layout.num_rows for layout in layouts) if knows_all else UNKNOWN
         fields["_floor_bytes"] = max(layout.floor_bytes for layout in layouts)
+        fields["_held_bytes"] = max(layout.held_bytes for layout in layouts)
 
-    def _look_at(self, path: str) -> tuple[TableColumns, _Layout]:
-        with _OpenParquet(path) as first:
+    def _look_at(self, path: str) -> tuple[TableColumns, Layout]:
+        with OpenParquet(path) as first:
             table = TableColumns(first.schema, self.columns, self.fill_null)
             return table, first.layout(table, _MOST_LOOKED_AT)
 
@@ -115,7 +112,11 @@ class FromParquet(StreamsFiles, Op):
     def footprint(self, sizes: Sizes) -> Footprint:
         one = times(1, sizes.output)
         floor = sizes.at_least_as_seen(None if one is None else 2 * one + self._floor_bytes)
-        return Footprint(floor, "open pages of the columns, rows that were decoded, and one on its way", floor)
+        held = None if one is None or floor is None else max(floor, 2 * one + self._held_bytes)
+        what = "open pages of the columns, rows that were decoded, and one on its way"
+        if self._floor_bytes < self._held_bytes:
+            what += "; or one column after the other, by way of the disk"
+        return Footprint(held, what, floor)
 
     def open(self, context: Context) -> Cursor:
         def open_rows(path: str, position: State) -> _Rows:
@@ -128,143 +129,6 @@ class FromParquet(StreamsFiles, Op):
         return f"from_parquet({shown_paths(self._paths)}{columns})"
 
 
-@dataclasses.dataclass(frozen=True)
-class _Layout:
-    """What a file's footer says of its rows."""
-
-    num_rows: int
-    num_groups: int
-    floor_bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class _Group:
-    """What the footer says of one row group."""
-
-    num_rows: int
-    pages_bytes: int
-    row_bytes: int
-
-    @property
-    def few_rows(self) -> int:
-        """Rows to decode at a time where there is room for no more."""
-        return max(1, min(_FEW_ROWS, _FEW_BYTES // self.row_bytes))
-
-
-class _OpenParquet:
-    """A file with its footer read."""
-
-    def __init__(self, path: str) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        self.path = path
-        source = open_arrow(path)
-        try:
-            # Without a buffer a whole column of a row group would be read at once, and with `pre_buffer` all of them.
-            self.file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES)
-            self.schema = self.file.schema_arrow
-            _check_names(self.file, self.schema)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            size = source.size()
-            source.close()
-            raise FormatError(f"{path}: expected a Parquet file, got {size:,} bytes: {_brief(error)}") from None
-        self.metadata = self.file.metadata
-        self._source = source
-        self._is_local = is_local(path)  # elsewhere each look is a request
-
-    def check(self, table: TableColumns) -> None:
-        """Refuses a file whose columns are not those of the first."""
-        for name, kind in table.types.items():
-            if name not in self.schema.names:
-                raise FormatError(f"{self.path}: expected a column {name}, got {', '.join(self.schema.names):.200}")
-            got = self.schema.field(name).type
-            if got != kind:
-                raise FormatError(
-                    f"{self.path}: expected column {name} of type {kind}, as in the first file, got {got}"
-                )
-
-    def group(self, number: int, table: TableColumns, by_pages: bool = False) -> _Group:
-        """What a row group takes, with pages as writers make them at most, or `by_pages` as they are in this file."""
-        metadata = self.metadata.row_group(number)
-        pages, varying, levels = 0, 0, 0
-        wanted = {leaf.path[0]: leaf for leaf in table.leaves}
-        sizes = {leaf.name: leaf.row_bytes for leaf in table.leaves}
-        for i in range(metadata.num_columns):
-            column = metadata.column(i)
-            if column.path_in_schema.split(".")[0] not in wanted and column.path_in_schema not in wanted:
-                continue
-            nbytes = max(0, column.total_uncompressed_size)
-            looks = by_pages and nbytes > (_SMALL_COLUMN_BYTES if self._is_local else _PAGE_BYTES)
-            pages += self._pages_bytes(column) if looks else _usual_pages_bytes(column)
-            if sizes.get(column.path_in_schema) is None:
-                varying += nbytes
-            of_column = self.file.schema.column(i)
-            levels += ((of_column.max_definition_level > 0) + (of_column.max_repetition_level > 0)) * column.num_values
-        num_rows = max(0, metadata.num_rows)
-        # Values of their own lengths lie in Arrow's buffers and again as objects.
-        strings = sum(leaf.row_bytes is None for leaf in table.leaves) * (leaf_bytes(b"") + 24)
-        # Of two bytes each, in memory that grows to twice as much.
-        levels_bytes = 4 * max(0, levels)
-        row_bytes = table.row_bytes + strings + -(-(2 * varying + levels_bytes) // max(1, num_rows))
-        return _Group(num_rows, pages, max(1, row_bytes))
-
-    def _pages_bytes(self, column: Any) -> int:
-        """What the pages of a column take at a time, as their headers say."""
-        start = column.data_page_offset
-        if column.has_dictionary_page:
-            start = min(start, column.dictionary_page_offset)
-        pages = page_sizes(self._source.read_at, start, start + column.total_compressed_size)
-        # A page as it lies in the file and as it is unpacked, in memory that the next one uses again; where there is
-        # nothing to unpack, a page and the next one. And the dictionary, a page like others, as it is looked up. Arrow
-        # also asks for as much as a page for the strings that it copies from it, but touches what it needs.
-        nbytes = _COLUMN_BYTES + pages.unpacked_bytes + pages.stored_bytes + pages.dictionary_bytes
-        return nbytes + _STRING_BYTES * pages.dictionary_values if column.physical_type == "BYTE_ARRAY" else nbytes
-
-    def layout(self, table: TableColumns, most_looked_at: int) -> _Layout:
-        """What the file's rows take, judged by this many row groups; where it is far away, by its footer."""
-        self.check(table)
-        num_groups = self.metadata.num_row_groups
-        looked_at = range(min(num_groups, most_looked_at) if self._is_local else num_groups)
-        groups = [self.group(i, table, by_pages=self._is_local) for i in looked_at]
-        floor = max((group.pages_bytes + group.few_rows * group.row_bytes for group in groups), default=0)
-        return _Layout(max(0, self.metadata.num_rows), num_groups, floor)
-
-    def close(self) -> None:
-        self.file.close()
-        self._source.close()
-
-    def __enter__(self) -> _OpenParquet:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-
-def _check_names(file: Any, schema: Any) -> None:
-    """Decodes the names of columns, as whoever asks for them will; damaged ones are no UTF-8."""
-    schema.names  # noqa: B018  which must be UTF-8
-    for i in range(len(file.schema)):
-        file.schema.column(i).path  # noqa: B018  likewise
-
-
-def _usual_pages_bytes(column: Any) -> int:
-    """What the pages of a column take at a time if they are as large as writers make them."""
-    nbytes: int = max(0, column.total_uncompressed_size)
-    page = min(nbytes, _PAGE_BYTES)
-    # Beside it, the page as it stands in the file; or the next one, if there is nothing to unpack.
-    stored: int = max(0, column.total_compressed_size if column.compression != "UNCOMPRESSED" else nbytes - page)
-    pages = page + min(stored, _PAGE_BYTES) + _COLUMN_BYTES
-    if column.has_dictionary_page:
-        # That of strings has a pointer and a length for each.
-        pages += 3 * page if column.physical_type == "BYTE_ARRAY" else min(page, nbytes - page)
-    return pages
-
-
-def _brief(error: BaseException) -> str:
-    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
-
-
 class _Rows:
     """The rows of one file from a position on."""
 
@@ -274,11 +138,11 @@ class _Rows:
         self._context = context
         group, row = expect_list([0, 0] if position is None else position, 2)
         self._group, self._row = int(group), int(row)
-        self._open = _OpenParquet(path)
+        self._open = OpenParquet(path)
         self._pages = context.share.acquire(0)
         self._decoded_lease = context.share.acquire(0)
         self._luxury: Any = None
-        self._batches: Iterator[Any] | None = None
+        self._batches: Generator[Any, None, None] | None = None
         self._decoded: Decoded | None = None
         self._offset = 0  # of the next row in what is decoded
         self._to_drop = self._row  # rows of the group before the position
@@ -338,10 +202,14 @@ class _Rows:
                 return None
             self._decoded_lease.settle(max(self._decoded_lease.nbytes, self._excess(batch)), single=True)
             decoded = self._table.decode(batch)
+        except SpillError:  # nothing is wrong with the file: the row group begins again, at this row
+            self._leave_group()
+            self._to_drop = self._row
+            raise
         except (pa.ArrowException, OSError) as error:
             at = f"row group {self._group}, after row {self._before + self._row:,}"
             self._end_group()
-            return FormatError(f"{self._path}, {at}: expected Parquet data, got: {_brief(error)}")
+            return FormatError(f"{self._path}, {at}: expected Parquet data, got: {brief(error)}")
         dropped = min(self._to_drop, decoded.num_rows)
         self._to_drop -= dropped
         if dropped < decoded.num_rows:
@@ -357,25 +225,54 @@ class _Rows:
         return max(0, nbytes + objects - held)
 
     def _begin_group(self) -> None:
-        group, share = self._open.group(self._group, self._table, by_pages=True), self._context.share
+        group = self._open.group(self._group, self._table, by_pages=True)
+        if group.floor_bytes < group.held_bytes and not self._may_open_all(group):
+            self._begin_in_turn(group)
+            return
         self._pages.settle(group.pages_bytes)
-        self._decoded_lease.settle(group.few_rows * group.row_bytes)
-        rows = group.few_rows
+        rows = self._reserve_rows(group, group.few_rows)
+        self._batches = self._open.batches(self._group, self._table.names, rows)
+
+    def _reserve_rows(self, group: RowGroup, least: int) -> int:
+        """How many rows to decode at a time; room for the least is there, and for more there may be."""
+        share = self._context.share
+        self._decoded_lease.settle(least * group.row_bytes)
         wanted = 0 if share.frugal else min(_MOST_ROWS, group.num_rows, share.spare_bytes // group.row_bytes)
-        if wanted > rows:
-            self._luxury = share.try_acquire((wanted - rows) * group.row_bytes, ahead=True)
-            rows = rows if self._luxury is None else wanted
-        # In one thread: the allocator keeps a heap for each of Arrow's, which took 30 MB more and no less time.
-        names = self._table.names
-        self._batches = self._open.file.iter_batches(rows, row_groups=[self._group], columns=names, use_threads=False)
+        if wanted > least:
+            self._luxury = share.try_acquire((wanted - least) * group.row_bytes, ahead=True)
+        return least if self._luxury is None else wanted
+
+    def _may_open_all(self, group: RowGroup) -> bool:
+        """Whether there is room for the pages of all columns; they are reserved then."""
+        share = self._context.share
+        if share.frugal or group.held_bytes > share.floor_bytes + _PART_FOR_PAGES * share.common_bytes:
+            return False
+        try:
+            self._pages.settle(group.pages_bytes)
+        except OverBudget:
+            return False
+        return True
+
+    def _begin_in_turn(self, group: RowGroup) -> None:
+        self._pages.settle(group.in_turn_bytes - group.rows_in_turn * group.row_bytes)
+        number, rows = self._group, self._reserve_rows(group, group.rows_in_turn)
+        in_turn = ColumnsInTurn(
+            self._table.names, lambda name: self._open.batches(number, [name], rows), self._context.spill
+        )
+        self._batches = in_turn.batches()
 
     def _end_group(self) -> None:
-        self._forget()
-        self._batches = None
+        self._leave_group()
         if self._group < self._open.metadata.num_row_groups:
             self._before += self._open.metadata.row_group(self._group).num_rows
         self._group += 1
         self._row = self._to_drop = 0
+
+    def _leave_group(self) -> None:
+        self._forget()
+        if self._batches is not None:
+            self._batches.close()
+            self._batches = None
         self._release()
 
     def _forget(self) -> None:
@@ -413,7 +310,5 @@ class _Rows:
         return [self._group, self._row]
 
     def close(self) -> None:
-        self._forget()
-        self._batches = None
-        self._release()
+        self._leave_group()
         self._open.close()

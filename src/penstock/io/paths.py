@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from ..errors import BadArgument, BadType, FileMissing, FormatError
+from ..errors import BadArgument, BadType, FileMissing, FormatError, SpillError
 from .files import as_regex, matches
 from .inflate import InflatedStream, Stream
 
@@ -174,7 +174,7 @@ def readable(path: str) -> Iterator[None]:
     """Turns what the system says of a file that cannot be read into an error that names it."""
     try:
         yield
-    except FormatError:
+    except (FormatError, SpillError):  # these say it already
         raise
     except FileNotFoundError as error:
         raise FileMissing(f"{path}: expected a file, there is none") from error
