@@ -319,8 +319,8 @@ def test_slots_that_the_caller_dropped_leave_the_headroom_to_others() -> None:
 def test_at_the_smallest_budget_slots_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller has a batch, on either account, while the next is made: neither is made anew."""
     made: list[int] = []
-    make = penstock.memory.arena._new_base
-    monkeypatch.setattr(penstock.memory.arena, "_new_base", lambda size: made.append(size) or make(size))
+    make = penstock.memory.arena.new_base
+    monkeypatch.setattr(penstock.memory.arena, "new_base", lambda size, used: made.append(size) or make(size, used))
     ledger = Ledger(2 * SLOT)
     slots = Slots(ledger)
     batch, ahead = Arena(slots, ledger.share("batch", SLOT)), Arena(slots, ledger.share("prefetch", SLOT))
@@ -432,8 +432,23 @@ def test_new_slots_are_there_before_they_are_written(megabytes: float, touched: 
     assert pages_present(slot) == 1 if touched else pages_present(slot) < 0.5
 
 
+@pytest.mark.parametrize("megabytes", [1.6, 2.1, 3.1, 4.2, 8.2])
+def test_what_an_array_leaves_of_its_slot_takes_no_pages(megabytes: float) -> None:
+    """Sizes are rounded up; a huge page at the end would be there as a whole."""
+    ledger = Ledger(64 << 20)
+    arena = Arena(Slots(ledger), ledger.share("batch"))
+    array = arena.empty((int(megabytes * (1 << 20)),), np.dtype(np.uint8))
+    array[:] = 1
+    (slot,) = arena.slots.by_base.values()
+    untouched = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if pages_present(np.frombuffer(untouched, np.uint8)) < 0.5:  # else all memory is there at once
+        assert slot.nbytes > array.nbytes + 2 * mmap.PAGESIZE
+        assert pages_present(slot.base[array.nbytes + mmap.PAGESIZE :]) == 0
+    assert array.all()
+
+
 def test_slots_are_made_where_the_kernel_cannot_touch_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.memory.arena._POPULATE_WRITE", 9999)
+    monkeypatch.setattr("penstock.memory.slot_memory._POPULATE_WRITE", 9999)
     ledger = Ledger(64 << 20)
     slot = Arena(Slots(ledger), ledger.share("batch")).empty((1 << 20,), np.dtype(np.uint8))
     slot[:] = 1
