@@ -24,7 +24,7 @@ from ..block import Block
 from ..element import Failed, Ragged, Sparse, Structure, arrays_in, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
 from .left import LeftToCaller
-from .slot_memory import new_base
+from .slot_memory import give_back, new_base
 
 __all__ = ["Arena", "Slots", "slot_bytes"]
 
@@ -372,6 +372,16 @@ class Arena:
                 return None
             slot.lay_out(shape, column.dtype)
             return slot.array[...]
+
+    def cut_short(self, array: np.ndarray, num_rows: int) -> np.ndarray:
+        """The first rows of an array from `empty`. Nobody may look at the others: their pages go back to the system.
+
+        Who keeps the last batch of an epoch would else keep the pages of a whole one.
+        """
+        slot = self.slots.by_base.get(id(array.base))
+        if slot is not None:
+            give_back(slot.base, num_rows * math.prod(array.shape[1:]) * array.itemsize)
+        return array[:num_rows]
 
     def take_over(self, block: Block, in_part: bool = True) -> None:
         """Moves the slots of a block to this stage's account, as far as there is room: from here on it holds them.

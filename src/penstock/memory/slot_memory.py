@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-__all__ = ["new_base"]
+__all__ = ["give_back", "new_base"]
 
 _ALIGNMENT = 64
 _MAPPED = 1 << 20
@@ -36,6 +36,14 @@ def new_base(size: int, array_bytes: int) -> np.ndarray:
     if size < _TOUCHED_AS_WRITTEN:
         _touch(memory, array_bytes)
     return np.frombuffer(memory, np.uint8)
+
+
+def give_back(base: np.ndarray, start: int) -> None:
+    """Gives pages of a large slot back to the system, from a byte on: nobody may need what is written there."""
+    start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = getattr(base.base, "obj", None)  # a memoryview of it
+    if isinstance(memory, mmap.mmap) and _TOUCHED_AS_WRITTEN <= base.nbytes > start and sys.platform == "linux":
+        memory.madvise(mmap.MADV_DONTNEED, start, base.nbytes - start)
 
 
 def _touch(memory: mmap.mmap, nbytes: int) -> None:

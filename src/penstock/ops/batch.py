@@ -203,8 +203,9 @@ class _BatchCursor(CollatingCursor):
         if unlike is not None:
             # All elements of the batch are lost, as when they are found to be unlike at its end.
             return [Block.of_rows([Failed(self._context.located(unlike))] * min(1, count), None, True)], count
-        filled = stack.block(self._size, None)
-        return [filled if count == self._size else filled[:count]], count
+        if count < self._size:
+            stack.cut_short(count, self._context.arena.cut_short)
+        return [stack.block(count, None)], count
 
     def _widened(self, like: Likeness, block: Block) -> Stack | None:
         """A stack that begins with a block's elements where they are; None where there is no room behind them.

@@ -447,6 +447,34 @@ def test_what_an_array_leaves_of_its_slot_takes_no_pages(megabytes: float) -> No
     assert array.all()
 
 
+def test_the_rows_behind_an_array_that_was_cut_short_take_no_pages() -> None:
+    ledger = Ledger(64 << 20)
+    arena = Arena(Slots(ledger), ledger.share("batch"))
+    array = arena.empty((8, 1 << 20), np.dtype(np.uint8))
+    array[:] = 1
+    where, charged = address(array), ledger.charged_bytes
+    array = arena.cut_short(array, 3)
+    (slot,) = arena.slots.by_base.values()
+    assert array.shape == (3, 1 << 20)
+    assert array.all()
+    assert pages_present(array) == 1
+    assert pages_present(slot.base[array.nbytes :]) == 0
+    assert ledger.charged_bytes == charged  # the slot is the same, and whole again for the next
+    del array
+    again = arena.empty((8, 1 << 20), np.dtype(np.uint8))
+    again[:] = 2
+    assert address(again) == where
+    assert (again == 2).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 10), SMALL, LARGE])
+def test_small_arrays_can_be_cut_short_too(shape: tuple[int, ...]) -> None:
+    _, arena = new_arena()
+    array = arena.empty(shape, FLOAT)
+    array[:] = 3
+    assert (arena.cut_short(array, 1) == np.full((1, *shape[1:]), 3.0)).all()
+
+
 def test_slots_are_made_where_the_kernel_cannot_touch_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.memory.slot_memory._POPULATE_WRITE", 9999)
     ledger = Ledger(64 << 20)
