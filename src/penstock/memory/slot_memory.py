@@ -22,7 +22,7 @@ _POPULATE_WRITE = 23
 def new_base(size: int, array_bytes: int) -> np.ndarray:
     """Memory for a slot of this size, with an array of so many bytes to be made on it.
 
-    What that array leaves takes no pages until a larger one needs them.
+    What that array leaves of a large slot takes no pages until a larger one needs them.
     """
     if size < _MAPPED:
         raw = np.empty(size + _ALIGNMENT, np.uint8)
@@ -31,10 +31,13 @@ def new_base(size: int, array_bytes: int) -> np.ndarray:
     # Mapped memory goes back to the system the moment a slot is freed; the heap would keep it.
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        # One at the end would be there as a whole, however little of it is used: only if it is nearly all.
-        memory.madvise(mmap.MADV_HUGEPAGE, 0, min(size, (array_bytes + _HUGE // 8) // _HUGE * _HUGE))
+        huge_bytes = size
+        if size % _HUGE == 0 and size >= _TOUCHED_AS_WRITTEN:
+            # These begin and end with a huge page. The last would be there as a whole, however little of it is used.
+            huge_bytes = min(size, (array_bytes + _HUGE // 8) // _HUGE * _HUGE)
+        memory.madvise(mmap.MADV_HUGEPAGE, 0, huge_bytes)
     if size < _TOUCHED_AS_WRITTEN:
-        _touch(memory, array_bytes)
+        _touch(memory)
     return np.frombuffer(memory, np.uint8)
 
 
@@ -46,11 +49,11 @@ def give_back(base: np.ndarray, start: int) -> None:
         memory.madvise(mmap.MADV_DONTNEED, start, base.nbytes - start)
 
 
-def _touch(memory: mmap.mmap, nbytes: int) -> None:
+def _touch(memory: mmap.mmap) -> None:
     """Has the system put pages there now, all at once: half of what one fault for each page costs (ADR 0005)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # an older kernel: pages come as they are written
-            memory.madvise(_POPULATE_WRITE, 0, nbytes)
+            memory.madvise(_POPULATE_WRITE)
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
