@@ -12,10 +12,7 @@ the caller has dropped it, it comes back to the ledger, or is freed, the next ti
 
 from __future__ import annotations
 
-import contextlib
 import math
-import mmap
-import sys
 import threading
 from collections.abc import Callable
 from sys import getrefcount
@@ -27,22 +24,16 @@ from ..block import Block
 from ..element import Failed, Ragged, Sparse, Structure, arrays_in, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
 from .left import LeftToCaller
+from .slot_memory import give_back, new_base
 
 __all__ = ["Arena", "Slots", "slot_bytes"]
 
-_ALIGNMENT = 64
 # Smaller arrays cost no page faults, and the allocator is as quick as we are.
 _SMALLEST = 4096
 # Slots of one size that may be out at a time before those with the caller are given up.
 _MOST_HELD = 16
 # A slot that was not among the last so many that were taken is not needed soon.
 _RECENTLY_TAKEN = 64
-_MAPPED = 1 << 20
-_HUGE = 2 << 20
-# From here on huge pages leave so few faults that touching first only takes the pages out of the processor's cache.
-_TOUCHED_AS_WRITTEN = 4 << 20
-# Linux's MADV_POPULATE_WRITE (5.14), for which Python has no name yet.
-_POPULATE_WRITE = 23
 # A block that looks at so much of a slot has it for itself: sizes are rounded up by an eighth at most.
 _NEARLY_ALL = 0.8
 # A base that only the arena holds: the slot's field, the array on it, and getrefcount's own argument.
@@ -118,11 +109,12 @@ class Slots:
                 if slot.shape is not shape or slot.dtype is not dtype:
                     slot.lay_out(shape, dtype)
                 return slot.array[...]
+        array_bytes = dtype.itemsize * math.prod(shape)
         if self._closed:
-            return np.ndarray(shape, dtype, _new_base(size))
+            return np.ndarray(shape, dtype, new_base(size, array_bytes))
         self._forget_idle()
         share.charge(size, single=True)
-        slot = _Slot(_new_base(size), shape, dtype, share)
+        slot = _Slot(new_base(size, array_bytes), shape, dtype, share)
         array = slot.array[...]
         with self.lock:
             slots = self._by_size.setdefault(size, [])
@@ -354,6 +346,43 @@ class Arena:
 
         return make
 
+    def lies_free(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+        """Whether `empty` would find a slot that is there already, or needs none."""
+        size = slot_bytes(dtype.itemsize * math.prod(shape))
+        return not size or (not self.slots.is_frugal and self.slots.has_unused(size))
+
+    def widened(self, column: np.ndarray, num_rows: int) -> np.ndarray | None:
+        """An array of more rows on the slot that a column lies in, of which the first are the column's.
+
+        The slot is on this stage's account then. None where it has no room for them, on the account or behind the
+        column, or where somebody else looks at it.
+        """
+        slot = self.slots.by_base.get(id(column.base))
+        shape = (num_rows, *column.shape[1:])
+        if slot is None or column.dtype.itemsize * math.prod(shape) > slot.nbytes:
+            return None
+        if column.ctypes.data != slot.array.ctypes.data or not column.flags.carray:
+            return None
+        with self.slots.lock:
+            if getrefcount(slot.base) > _ONLY_OURS + 1:
+                return None
+            if slot.charged_to not in (None, self._share):
+                self.slots.move(slot, self._share)
+            if slot.charged_to is not self._share:
+                return None
+            slot.lay_out(shape, column.dtype)
+            return slot.array[...]
+
+    def cut_short(self, array: np.ndarray, num_rows: int) -> np.ndarray:
+        """The first rows of an array from `empty`. Nobody may look at the others: their pages go back to the system.
+
+        Who keeps the last batch of an epoch would else keep the pages of a whole one.
+        """
+        slot = self.slots.by_base.get(id(array.base))
+        if slot is not None:
+            give_back(slot.base, num_rows * math.prod(array.shape[1:]) * array.itemsize)
+        return array[:num_rows]
+
     def take_over(self, block: Block, in_part: bool = True) -> None:
         """Moves the slots of a block to this stage's account, as far as there is room: from here on it holds them.
 
@@ -428,29 +457,3 @@ def slot_bytes(nbytes: int) -> int:
         return 0
     step = 1 << max(6, nbytes.bit_length() - 4)
     return -(-nbytes // step) * step
-
-
-def _new_base(size: int) -> np.ndarray:
-    if size < _MAPPED:
-        raw = np.empty(size + _ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % _ALIGNMENT
-        return _owner(raw[start : start + size])
-    # Mapped memory goes back to the system the moment a slot is freed; the heap would keep it.
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    if size < _TOUCHED_AS_WRITTEN:
-        _touch(memory)
-    return np.frombuffer(memory, np.uint8)
-
-
-def _touch(memory: mmap.mmap) -> None:
-    """Has the system put pages there now, all at once: half of what one fault for each page costs (ADR 0005)."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # an older kernel: pages come as they are written
-            memory.madvise(_POPULATE_WRITE)
-
-
-def _owner(array: np.ndarray) -> np.ndarray:
-    """A view that views of it refer to: NumPy skips over plain views to the array that owns the memory."""
-    return np.frombuffer(array.data, np.uint8)

@@ -18,7 +18,7 @@ from ..spec import Spec, describe, map_specs, merge, spec_of
 from .batching import batched_cardinality
 from .calling import check_parallel_calls
 from .collating import CollatingCursor
-from .stack import Likeness
+from .stack import Likeness, Stack
 from .stacking import batched_spec, collate
 
 __all__ = ["Batch"]
@@ -181,8 +181,13 @@ class _BatchCursor(CollatingCursor):
         del example  # a view, which would keep the block's slot from being used again
         if like is None:
             return self._gather_more([block])
-        stack = like.stack(self._size, self._context.arena.empty)
         count = 0
+        stack = self._widened(like, block)
+        if stack is None:
+            stack = like.stack(self._size, self._context.arena.empty)
+        else:
+            count, block = block.size, None  # only the stack may look at its slot now
+            block = self.feed.take(self._size - count, self._size - count + ahead)
         unlike: SpecMismatch | None = None
         while block is not None:
             if block.has_failures:
@@ -198,8 +203,27 @@ class _BatchCursor(CollatingCursor):
         if unlike is not None:
             # All elements of the batch are lost, as when they are found to be unlike at its end.
             return [Block.of_rows([Failed(self._context.located(unlike))] * min(1, count), None, True)], count
-        filled = stack.block(self._size, None)
-        return [filled if count == self._size else filled[:count]], count
+        if count < self._size:
+            stack.cut_short(count, self._context.arena.cut_short)
+        return [stack.block(count, None)], count
+
+    def _widened(self, like: Likeness, block: Block) -> Stack | None:
+        """A stack that begins with a block's elements where they are; None where there is no room behind them.
+
+        The last batch of an epoch is mostly a short one: its maker may well have used the slot of a whole batch for it.
+        """
+        arena = self._context.arena
+        slots = [arena.widened(column, self._size) for column in block.columns or ()]
+        if all(slot is None for slot in slots):
+            return None
+        assert block.columns is not None
+        columns = []
+        for slot, column in zip(slots, block.columns, strict=True):
+            if slot is None:
+                slot = arena.empty((self._size, *column.shape[1:]), column.dtype)
+                slot[: block.size] = column
+            columns.append(slot)
+        return Stack(like, columns)
 
 
 class _WholeBlockCursor(UnaryCursor):

@@ -89,8 +89,7 @@ class FillingCalls:
             return self._alone(block[:1], place, room)
         if self._like is None:
             return self._listed(block, place, room)
-        # The slot of a whole batch, if it is half of one at least, is of use for the next.
-        size = block.size if 2 * block.size < self._size else max(block.size, self._size)
+        size = max(block.size, self._size) if self._is_worth_a_whole(block.size, self._like) else block.size
         try:
             stack = self._like.stack(size, self._arena.empty)
         except OverBudget:
@@ -119,6 +118,12 @@ class FillingCalls:
         for i, result in unlike.items():
             results[i] = result
         return Block.of_rows(results, positions)
+
+    def _is_worth_a_whole(self, count: int, like: Likeness) -> bool:
+        """Whether so many results go into the slot of a whole batch: the next one may use it again."""
+        if 2 * count >= self._size:
+            return True
+        return all(self._arena.lies_free((self._size, *(shape or ())), dtype) for _, shape, dtype in like.leaves)
 
     def _alone(self, block: Block, place: int, room: Room | None) -> Block:
         made = self._calls.until_full(block, place, room)

@@ -115,6 +115,10 @@ class Stack:
     def block(self, size: int, positions: np.ndarray | None) -> Block:
         return Block.of_columns(self._like.structure, self._slots, size, positions)
 
+    def cut_short(self, size: int, cut: Callable[[np.ndarray, int], np.ndarray]) -> None:
+        """Leaves only the first rows, as `cut` gives them of each column."""
+        self._slots = [cut(slot, size) for slot in self._slots]
+
     def put_block(self, start: int, block: Block) -> int | None:
         """Writes the elements of a block from a row on; the number of the first that is unlike, if there is one."""
         columns = block.columns

@@ -319,8 +319,8 @@ def test_slots_that_the_caller_dropped_leave_the_headroom_to_others() -> None:
 def test_at_the_smallest_budget_slots_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller has a batch, on either account, while the next is made: neither is made anew."""
     made: list[int] = []
-    make = penstock.memory.arena._new_base
-    monkeypatch.setattr(penstock.memory.arena, "_new_base", lambda size: made.append(size) or make(size))
+    make = penstock.memory.arena.new_base
+    monkeypatch.setattr(penstock.memory.arena, "new_base", lambda size, used: made.append(size) or make(size, used))
     ledger = Ledger(2 * SLOT)
     slots = Slots(ledger)
     batch, ahead = Arena(slots, ledger.share("batch", SLOT)), Arena(slots, ledger.share("prefetch", SLOT))
@@ -432,8 +432,51 @@ def test_new_slots_are_there_before_they_are_written(megabytes: float, touched: 
     assert pages_present(slot) == 1 if touched else pages_present(slot) < 0.5
 
 
+@pytest.mark.parametrize("megabytes", [5.6, 16.1, 18.4, 19.5])
+def test_what_an_array_leaves_of_its_slot_takes_no_pages(megabytes: float) -> None:
+    """Sizes are rounded up; a huge page at the end would be there as a whole."""
+    ledger = Ledger(64 << 20)
+    arena = Arena(Slots(ledger), ledger.share("batch"))
+    array = arena.empty((int(megabytes * (1 << 20)),), np.dtype(np.uint8))
+    array[:] = 1
+    (slot,) = arena.slots.by_base.values()
+    untouched = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if pages_present(np.frombuffer(untouched, np.uint8)) < 0.5:  # else all memory is there at once
+        assert slot.nbytes > array.nbytes + 2 * mmap.PAGESIZE
+        assert pages_present(slot.base[array.nbytes + mmap.PAGESIZE :]) == 0
+    assert array.all()
+
+
+def test_the_rows_behind_an_array_that_was_cut_short_take_no_pages() -> None:
+    ledger = Ledger(64 << 20)
+    arena = Arena(Slots(ledger), ledger.share("batch"))
+    array = arena.empty((8, 1 << 20), np.dtype(np.uint8))
+    array[:] = 1
+    where, charged = address(array), ledger.charged_bytes
+    array = arena.cut_short(array, 3)
+    (slot,) = arena.slots.by_base.values()
+    assert array.shape == (3, 1 << 20)
+    assert array.all()
+    assert pages_present(array) == 1
+    assert pages_present(slot.base[array.nbytes :]) == 0
+    assert ledger.charged_bytes == charged  # the slot is the same, and whole again for the next
+    del array
+    again = arena.empty((8, 1 << 20), np.dtype(np.uint8))
+    again[:] = 2
+    assert address(again) == where
+    assert (again == 2).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 10), SMALL, LARGE])
+def test_small_arrays_can_be_cut_short_too(shape: tuple[int, ...]) -> None:
+    _, arena = new_arena()
+    array = arena.empty(shape, FLOAT)
+    array[:] = 3
+    assert (arena.cut_short(array, 1) == np.full((1, *shape[1:]), 3.0)).all()
+
+
 def test_slots_are_made_where_the_kernel_cannot_touch_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.memory.arena._POPULATE_WRITE", 9999)
+    monkeypatch.setattr("penstock.memory.slot_memory._POPULATE_WRITE", 9999)
     ledger = Ledger(64 << 20)
     slot = Arena(Slots(ledger), ledger.share("batch")).empty((1 << 20,), np.dtype(np.uint8))
     slot[:] = 1

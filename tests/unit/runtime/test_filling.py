@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+import penstock.memory.arena
 from penstock.element import arrays_in
 from penstock.ops.filling import FillingCalls
 from tests.threads import our_threads
@@ -48,6 +49,10 @@ def load_named(number: Any) -> Any:
     return decode_image(number), b"%d" % number
 
 
+def load_labelled(number: Any) -> Any:
+    return decode_image(number), number
+
+
 def is_filled(dataset: Any) -> bool:
     return "decoded straight into the batch" in str(dataset.explain())
 
@@ -68,6 +73,23 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 
 def test_the_ways_are_what_they_say() -> None:
     assert [is_filled(WAYS[way](D.range(3), load)) for way in ("filled", "inline", "general")] == [True, False, False]
+
+
+@pytest.mark.parametrize("num_last", [1, 3, 8, 15])
+@pytest.mark.parametrize("function", [load, load_labelled])
+def test_a_short_last_batch_takes_no_slot_of_its_own(
+    function: Any, num_last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    make = penstock.memory.arena.new_base
+    monkeypatch.setattr(penstock.memory.arena, "new_base", lambda size, used: made.append(size) or make(size, used))
+    batch_bytes = 16 * SIDE * SIDE * 4
+    last = None
+    for batch in WAYS["filled"](D.range(64 + num_last), function):
+        last = batch  # held while the next one is made
+    image = last[0] if isinstance(last, tuple) else last
+    assert image[:, 0, 0].tolist() == list(range(64, 64 + num_last))
+    assert [size for size in made if size > batch_bytes // 16 * 9 // 8] == [made[0], made[0]]
 
 
 @pytest.mark.parametrize("function", [load, load_some, load_unequal, load_named])
