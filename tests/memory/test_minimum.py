@@ -196,6 +196,22 @@ def test_the_minimum_of_what_was_found_to_need_more(case: str) -> None:
         assert left == 0
 
 
+def test_the_minimum_counts_elements_that_another_order_brings() -> None:
+    """A shuffle took in the large ones, and in the sample gave none of them; in other epochs it does."""
+
+    def rows() -> Any:
+        return (np.full(10 if i % 6 else 300, float(i)) for i in range(24))
+
+    dataset = ps.Dataset.from_generator(rows).shuffle(6, seed=4).map(lambda x: np.repeat(x, 2)).take(2)
+    sampled = max(x.nbytes for x in dataset.run(epoch=0))
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    largest = 0
+    for epoch in range(12):
+        with dataset.run(memory=minimum, epoch=epoch) as run:
+            largest = max([largest, *(x.nbytes for x in run)])
+    assert largest > 2 * sampled
+
+
 @pytest.mark.parametrize("above", ["interleave", "padded_batch"])
 def test_the_minimum_is_enough_without_a_sample_where_all_are_of_one_size(above: str) -> None:
     """What a `rebatch` will hold nobody knows before: others leave it what it took for the first element."""
