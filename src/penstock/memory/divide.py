@@ -164,9 +164,7 @@ def _size_as_seen(
     largest = seen.element_bytes
     if is_random(node):
         pairs = [(sum(size.leaves), of.element_bytes) for size, of in zip(inputs, inputs_seen, strict=True) if size]
-        if (
-            node.op.spec_is_hidden
-        ):  # what a function makes of a larger one nobody knows: as much of each byte, it is hoped
+        if node.op.spec_is_hidden:  # nobody knows what a function makes of a larger one; as much of each byte, say
             growth = [largest * nbytes // came for nbytes, came in pairs if 0 < came < nbytes]
         else:  # elements as they came: of a shuffle that was not read to its end some are still to come
             is_ended = all(of.num_elements is not None for of in inputs_seen)

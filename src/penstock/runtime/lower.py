@@ -37,7 +37,9 @@ from .backends.filling import FillingCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
 from .channel import Boundary
+from .first_needs import SeenNeed, keep_first_needs
 from .meter import Meter, MeteredCursor
+from .order_kept import nodes_that_keep_order
 from .progress import ProgressBar
 from .settings import Settings
 
@@ -70,7 +72,7 @@ class Stages:
     def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
-        self._keeps_order = _nodes_that_keep_order(plan, keep=False)
+        self._keeps_order = nodes_that_keep_order(plan)
         if not self.ledger.set_aside(sum(need.floor_bytes for need in division.needs)):
             raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
         for need in reversed(division.needs):
@@ -120,25 +122,20 @@ class Stages:
 
     def needs(self) -> list[tuple[Share, int]]:
         """What each stage needs at least to go on with elements as large as were seen so far."""
+        return [(need.share, need.nbytes) for need in self._needs()]
+
+    def _needs(self) -> list[SeenNeed]:
         if self._plan is None:
             return []
         # By the size of elements alone: what a stage held so far is on the ledger, and may be more than it needs.
         division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0, num_elements=None))
-        return [(self.shares[id(need.node)], need.floor_bytes) for need in division.needs]
+        shares = self.shares
+        return [SeenNeed(shares[id(n.node)], n.floor_bytes, n.footprint.spills) for n in division.needs]
 
     def keep_first_needs(self) -> None:
-        """The first element is there, and tells what stages need: no less is left to each where the budget is small.
-
-        With twice as much there is room for what they hold and for those who work ahead.
-        """
+        """The first element is there, and tells what stages need: no less is left to each where the budget is small."""
         self.ledger.is_untried = False
-        needs, ledger = self.needs(), self.ledger
-        if 2 * sum(nbytes for _, nbytes in needs) > ledger.aim_bytes:
-            # What it took so far comes first: of some that is all that is known, and others may do with less than said.
-            taken = [(share, min(share.peak_bytes, nbytes or share.peak_bytes)) for share, nbytes in needs]
-            for share, nbytes in taken + needs:  # a little is left: the next elements may be a little larger
-                left = max(0, ledger.slack_bytes - ledger.aim_bytes // 32)
-                ledger.raise_floor(share, min(nbytes, share.floor_bytes + share.slack_used_bytes + left))
+        keep_first_needs(self.ledger, self._needs())
 
     def measured(self) -> tuple[Measured, ...]:
         """What each stage of the plan gave and held so far, sources first."""
@@ -253,6 +250,7 @@ class _Context:
     detached = False
     takes_whole_blocks = False
     crew: Crew | None = None
+    _num_opened = 0  # of its readings
     _places: _Places | None = None
 
     def __init__(
@@ -292,8 +290,14 @@ class _Context:
         return self.stages.open(node, epoch, self.boundary, branch, self.meter, in_its_time=not self.detached)
 
     def _branch_of(self, index: int) -> int:
-        num_inputs = len(self.node.inputs)
-        return self.branch if num_inputs == 1 else 1 + self.branch * num_inputs + index
+        num_readings, num_inputs = self.node.op.num_readings, len(self.node.inputs)
+        num_ways = num_readings * num_inputs
+        if num_ways == 1:
+            return self.branch
+        if num_readings > 1:  # each has elements on their way at a time
+            index += num_inputs * (self._num_opened % num_readings)
+            self._num_opened += 1
+        return 1 + self.branch * num_ways + index
 
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
         node, branch = self.node.inputs[index], self._branch_of(index)
@@ -483,17 +487,3 @@ def _is_plain(node: Node) -> bool:
     traits = node.op.traits
     is_one_step = len(node.inputs) == 1 and node.inputs[0].op.traits is SOURCE
     return is_one_step and (traits.runtime == "elementwise" or (traits.runtime == "order" and not traits.draws_places))
-
-
-def _nodes_that_keep_order(node: Node, keep: bool) -> set[int]:
-    """Stages below an operator that may read its input again to resume: again must mean in the same order.
-
-    Operators that hand blocks on as they come, or make one element of each block, never do.
-    """
-    traits = node.op.traits
-    passes_on = traits.runtime == "elementwise" or traits.collates or bool(traits.run_ahead)
-    passes_on = passes_on or (traits.runtime == "order" and not traits.draws_places)
-    found = {id(node)} if keep else set()
-    for child in node.inputs:
-        found |= _nodes_that_keep_order(child, keep or not passes_on)
-    return found
