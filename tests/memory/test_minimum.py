@@ -196,6 +196,20 @@ def test_the_minimum_of_what_was_found_to_need_more(case: str) -> None:
         assert left == 0
 
 
+def test_the_minimum_is_enough_without_a_sample_for_who_comes_last() -> None:
+    """The source makes two elements at a time as long as nobody knows what an `interleave` will need."""
+
+    def pipeline() -> Any:
+        dataset = alike(500).window(3, 2).flat_map(lambda w: w).map(lambda x: x - 1, num_parallel_calls=ps.AUTOTUNE)
+        return dataset.interleave(lambda x: ps.Dataset.range(2).map(lambda i: x + i), 3).take(60)
+
+    minimum = pipeline().explain(sample=ALL).to_dict()["minimum_bytes"]
+    found, peak, left = results(pipeline(), minimum)
+    assert found == results(pipeline())[0]
+    assert peak <= minimum
+    assert left == 0
+
+
 def test_the_minimum_counts_elements_that_another_order_brings() -> None:
     """A shuffle took in the large ones, and in the sample gave none of them; in other epochs it does."""
 
@@ -253,6 +267,35 @@ def test_the_minimum_is_enough_to_resume() -> None:
         resumed.load_state_dict(state)
         assert [comparable(x) for x in resumed] == expected[count:]
         assert resumed.ledger.charged_bytes == 0
+
+
+def test_each_pass_over_one_input_counts_what_is_on_its_way() -> None:
+    """All four of a rejection_resample have an element that its maker has on its account, at a time."""
+    dataset = alike(500).rejection_resample(lambda x: int(x[0]) % 2, [0.3, 0.7], seed=5)
+    dataset.explain(sample=ALL)
+    assert dataset._measured[0].operator == "from_generator"
+    assert dataset._measured[0].needed_bytes >= 3 * 500 * 8
+
+
+DIVIDERS: dict[str, Callable[[Any], Any]] = {
+    "shard": lambda d: d.shard(2, 1),
+    "distribute": lambda d: d.distribute(2, 0),
+    "distribute, padded": lambda d: d.distribute(2, 1, "pad"),
+}
+
+
+@pytest.mark.parametrize("divided", DIVIDERS.values(), ids=DIVIDERS)
+def test_own_elements_of_a_stream_are_gathered_only_where_there_is_room(divided: Callable[[Any], Any]) -> None:
+    dataset = divided(alike(5_000))
+    dataset.explain(sample=ALL)
+    sizes = []
+    for memory in (200_000, 800_000):
+        with dataset.run(memory=memory) as run:
+            while (block := run.pull(64)) is not None:
+                assert block.nbytes <= run.ledger.charged_bytes
+                sizes.append(block.size)
+    assert sum(sizes) == COUNT
+    assert max(sizes) > 1
 
 
 @pytest.mark.parametrize("kept", ["cache", "snapshot"])

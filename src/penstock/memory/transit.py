@@ -29,7 +29,7 @@ class Transit:
             later ones are expected to be as large as the largest so far.
     """
 
-    __slots__ = ("_each", "_exact", "_reserved", "_room", "_share", "_used")
+    __slots__ = ("_each", "_exact", "_reserved", "_room", "_share", "_untried", "_used")
 
     is_of_part = False
 
@@ -40,6 +40,7 @@ class Transit:
         self._reserved = 0
         self._used = 0
         self._room = 0
+        self._untried = share.is_untried
 
     def begin(self, n: int) -> int:
         """The stage is asked for n elements; returns how many it should make now, one at least."""
@@ -51,8 +52,13 @@ class Transit:
         each = self._each
         if each is None or share.frugal:
             return 1
-        floor = share.floor_bytes
-        self._room = max(self._reserved, floor, share.spare_bytes)
+        floor, spare = share.floor_bytes // share.num_cursors, share.spare_bytes
+        if self._untried and not share.is_untried:
+            self._untried = False
+            if not spare and self._reserved > floor:  # made before others knew what they need
+                share.discharge(self._reserved - floor)
+                self._reserved = floor
+        self._room = max(self._reserved, floor, spare)
         if not self._exact:  # the last one may be as large as any
             self._room = max(0, self._room - max(0, floor - each))
         if each > self._reserved and share.try_charge(each - self._reserved):
@@ -65,7 +71,13 @@ class Transit:
     def room_bytes(self) -> int:
         """What may be made now, all together; less only where one alone is larger."""
         share = self._share
-        return 0 if share.frugal else max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        return 0 if share.frugal else max(self._floor_left_bytes, share.spare_bytes)
+
+    @property
+    def _floor_left_bytes(self) -> int:
+        """What is left to it of its part of the floor."""
+        share = self._share
+        return min(share.floor_bytes // share.num_cursors, share.floor_bytes - share.charged_bytes)
 
     def expect(self, each_bytes: int) -> None:
         """Says about how large elements are, where that is not known exactly and none was made yet."""
@@ -77,7 +89,7 @@ class Transit:
         each, share = self._each or 1, self._share
         if share.frugal:
             return 1
-        room = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        room = max(self._floor_left_bytes, share.spare_bytes)
         return n if n * each <= room else max(1, room // each)
 
     def add(self, nbytes: int, count: int = 1) -> bool:
