@@ -196,12 +196,40 @@ def test_the_minimum_of_what_was_found_to_need_more(case: str) -> None:
         assert left == 0
 
 
-def test_the_minimum_is_enough_without_a_sample_for_who_comes_last() -> None:
-    """The source makes two elements at a time as long as nobody knows what an `interleave` will need."""
+TWICE = lambda x: ps.Dataset.range(2).map(lambda i: x + i)  # noqa: E731
+LAST: dict[str, Callable[[Any], Any]] = {
+    "windows, interleave": lambda d: (
+        d.window(3, 2).flat_map(lambda w: w).map(lambda x: x - 1, num_parallel_calls=ps.AUTOTUNE).interleave(TWICE, 3)
+    ),
+    "interleave in threads": lambda d: (
+        d.interleave(TWICE, 3, num_parallel_calls=3)
+        .prefetch(3)
+        .map(lambda x: x + 1, num_parallel_calls=4)
+        .map(lambda x: x.reshape(-1))
+        .padded_batch(2)
+    ),
+}
+
+
+def test_windows_are_read_at_once_only_where_there_is_room() -> None:
+    dataset = ps.Dataset.range(60).map(lambda i: np.full(1 + i * 37 % 300, float(i)))
+    dataset = dataset.group_by_window(lambda x: np.int64(x.size % 3), lambda key, window: window, window_size=3)
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    count = 0
+    with dataset.run(memory=minimum) as run:
+        while (block := run.pull(64)) is not None:
+            count += block.size
+            del block
+    assert count == 60
+
+
+@pytest.mark.parametrize("above", LAST.values(), ids=LAST)
+def test_the_minimum_is_enough_without_a_sample_for_who_comes_last(above: Callable[[Any], Any]) -> None:
+    """Others make no more than they must as long as nobody knows what an `interleave` will need."""
 
     def pipeline() -> Any:
-        dataset = alike(500).window(3, 2).flat_map(lambda w: w).map(lambda x: x - 1, num_parallel_calls=ps.AUTOTUNE)
-        return dataset.interleave(lambda x: ps.Dataset.range(2).map(lambda i: x + i), 3).take(60)
+        dataset = ps.Dataset.from_generator(lambda: (np.full(10, float(i)) for i in range(24)))
+        return above(dataset.map(lambda x: np.repeat(x, 1000))).take(60)
 
     minimum = pipeline().explain(sample=ALL).to_dict()["minimum_bytes"]
     found, peak, left = results(pipeline(), minimum)

@@ -16,6 +16,8 @@ _GROWTH = 1.25
 # Elements that are objects of their own take about so much beside their data; of a few that is left out of account.
 _OBJECT_BYTES = 128
 _FEW = 256
+# Of the budget, no more than this part is used to make several at once as long as nobody knows what others need.
+_UNTRIED_PART = 32
 #: As many single elements are on their way from a stage at most.
 MOST_SINGLY = 8192
 
@@ -29,7 +31,7 @@ class Transit:
             later ones are expected to be as large as the largest so far.
     """
 
-    __slots__ = ("_each", "_exact", "_reserved", "_room", "_share", "_untried", "_used")
+    __slots__ = ("_each", "_exact", "_reserved", "_room", "_share", "_used")
 
     is_of_part = False
 
@@ -40,7 +42,6 @@ class Transit:
         self._reserved = 0
         self._used = 0
         self._room = 0
-        self._untried = share.is_untried
 
     def begin(self, n: int) -> int:
         """The stage is asked for n elements; returns how many it should make now, one at least."""
@@ -53,11 +54,8 @@ class Transit:
         if each is None or share.frugal:
             return 1
         floor, spare = share.floor_bytes // share.num_cursors, share.spare_bytes
-        if self._untried and not share.is_untried:
-            self._untried = False
-            if not spare and self._reserved > floor:  # made before others knew what they need
-                share.discharge(self._reserved - floor)
-                self._reserved = floor
+        if share.is_untried:  # others are still to say what they need
+            spare = min(spare, share.budget_bytes // _UNTRIED_PART)
         self._room = max(self._reserved, floor, spare)
         if not self._exact:  # the last one may be as large as any
             self._room = max(0, self._room - max(0, floor - each))
