@@ -305,6 +305,15 @@ def test_each_pass_over_one_input_counts_what_is_on_its_way() -> None:
     assert dataset._measured[0].needed_bytes >= 3 * 500 * 8
 
 
+def test_threads_of_each_pass_have_accounts_of_their_own() -> None:
+    """Two threads that count on one account would lose what the other has counted."""
+    dataset = alike(500).interleave(TWICE, 2, num_parallel_calls=2)
+    with dataset.rejection_resample(lambda x: int(x[0]) % 2, [0.3, 0.7], seed=5).run(memory=10_000_000) as run:
+        next(run)
+        accounts = {account for _, account, depth, _ in run._stages._transits if depth}
+    assert len(accounts) > 2
+
+
 DIVIDERS: dict[str, Callable[[Any], Any]] = {
     "shard": lambda d: d.shard(2, 1),
     "distribute": lambda d: d.distribute(2, 0),

@@ -312,10 +312,14 @@ class _Context:
             node = settled(seeded_by(node, *key))
         if self.stages.optimize is not None and node.inputs and not _is_plain(node):
             node = self.stages.optimize(node)
-        return self.stages.open_nested(node, self.epoch, self, 1, account)
+        return self.stages.open_nested(node, self.epoch, self, 1, self._own_account(account))
 
     def settle_account(self, account: int) -> None:
-        self.stages.settle_account(self.share, account)
+        self.stages.settle_account(self.share, self._own_account(account))
+
+    def _own_account(self, account: int) -> int:
+        """The number of an account that no cursor of the stage in another branch has."""
+        return (self.branch << 32) + account
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
         node, batch = dataset.node, None
@@ -332,7 +336,7 @@ class _Context:
             return None
         context = self
         if source.reading_may_fail:  # and then it is named
-            context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
+            context = _NestedContext(self.stages, node, self.epoch, self, 1, self._own_account(0))
         block: Block = source.read_all(context)
         return block if batch is None else batch.only_batch(block)
 
