@@ -82,6 +82,8 @@ class Order(ABC):
 
     #: Whether `at` works.
     random_access = True
+    #: Whether each place holds the index after the one before: any part of it is a slice.
+    is_one_run = False
 
     @property
     @abstractmethod
@@ -109,6 +111,8 @@ class RangeOrder(Order):
     """0, 1, 2, …, length - 1."""
 
     __slots__ = ("_length",)
+
+    is_one_run = True
 
     def __init__(self, length: Length) -> None:
         self._length = length
@@ -157,6 +161,10 @@ class TakeOrder(_DerivedOrder):
         self.elastic = elastic
 
     @property
+    def is_one_run(self) -> bool:  # type: ignore[override]  # a constant for most orders
+        return self.inner.is_one_run
+
+    @property
     def length(self) -> Length:
         return min(self.count, self.inner.length)
 
@@ -181,6 +189,10 @@ class SkipOrder(_DerivedOrder):
         self.count = count
 
     @property
+    def is_one_run(self) -> bool:  # type: ignore[override]  # a constant for most orders
+        return self.inner.is_one_run
+
+    @property
     def length(self) -> Length:
         return max(0, self.inner.length - self.count)
 
@@ -200,6 +212,10 @@ class ShardOrder(_DerivedOrder):
         super().__init__(inner)
         self.num_shards = num_shards
         self.index = index
+
+    @property
+    def is_one_run(self) -> bool:  # type: ignore[override]  # a constant for most orders
+        return self.num_shards == 1 and self.inner.is_one_run
 
     @property
     def length(self) -> Length:
@@ -244,6 +260,11 @@ class RepeatOrder(Order):
     @property
     def random_access(self) -> bool:  # type: ignore[override]  # a constant for most orders
         return self._first.random_access
+
+    @property
+    def is_one_run(self) -> bool:  # type: ignore[override]  # a constant for most orders
+        # Behind each end comes the first again.
+        return self._first.is_one_run and (self._count == 1 or self._period == math.inf)
 
     @property
     def length(self) -> Length:

@@ -126,3 +126,20 @@ def test_a_run_with_less_goes_on_with_a_file_and_writes_nothing_twice(tmp_path: 
     assert [int(x[0]) for x in dataset.run(memory="200kB")] == [i % 251 for i in range(3000)]
     again = D.range(3000).map(lambda i: np.full(2000, i % 251, np.uint8))
     assert ps.memory.ipc.IpcReader(path).num_rows == again.cardinality()
+
+
+@pytest.mark.parametrize("memory", [500_000, 700_000, 1_000_000, 1_300_000, 1_600_000])
+def test_what_a_cache_keeps_gives_way_to_a_batch(memory: int) -> None:
+    """In later epochs nothing comes into the cache, and nobody tells what an element of it takes but those it gives."""
+
+    def rows() -> Iterator[np.ndarray]:
+        return (np.full(600, float(i)) for i in range(200))
+
+    dataset = D.from_generator(rows).map(lambda x: x + 1).cache().shuffle(10_000, seed=1).batch(16).prefetch(-1)
+    for _ in range(4):
+        with dataset.run(memory=memory) as run:
+            found = [next(run)[:, 0].tolist()]
+            floors = {stage["name"]: stage["floor_bytes"] for stage in run.memory()["stages"]}
+            assert floors["cache('')"] <= memory // 8  # it is not told to keep what it has
+            found += [batch[:, 0].tolist() for batch in run]
+        assert sorted(x for batch in found for x in batch) == [i + 1.0 for i in range(200)]

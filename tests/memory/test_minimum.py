@@ -196,6 +196,64 @@ def test_the_minimum_of_what_was_found_to_need_more(case: str) -> None:
         assert left == 0
 
 
+TWICE = lambda x: ps.Dataset.range(2).map(lambda i: x + i)  # noqa: E731
+LAST: dict[str, Callable[[Any], Any]] = {
+    "windows, interleave": lambda d: (
+        d.window(3, 2).flat_map(lambda w: w).map(lambda x: x - 1, num_parallel_calls=ps.AUTOTUNE).interleave(TWICE, 3)
+    ),
+    "interleave in threads": lambda d: (
+        d.interleave(TWICE, 3, num_parallel_calls=3)
+        .prefetch(3)
+        .map(lambda x: x + 1, num_parallel_calls=4)
+        .map(lambda x: x.reshape(-1))
+        .padded_batch(2)
+    ),
+}
+
+
+def test_windows_are_read_at_once_only_where_there_is_room() -> None:
+    dataset = ps.Dataset.range(60).map(lambda i: np.full(1 + i * 37 % 300, float(i)))
+    dataset = dataset.group_by_window(lambda x: np.int64(x.size % 3), lambda key, window: window, window_size=3)
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    count = 0
+    with dataset.run(memory=minimum) as run:
+        while (block := run.pull(64)) is not None:
+            count += block.size
+            del block
+    assert count == 60
+
+
+@pytest.mark.parametrize("above", LAST.values(), ids=LAST)
+def test_the_minimum_is_enough_without_a_sample_for_who_comes_last(above: Callable[[Any], Any]) -> None:
+    """Others make no more than they must as long as nobody knows what an `interleave` will need."""
+
+    def pipeline() -> Any:
+        dataset = ps.Dataset.from_generator(lambda: (np.full(10, float(i)) for i in range(24)))
+        return above(dataset.map(lambda x: np.repeat(x, 1000))).take(60)
+
+    minimum = pipeline().explain(sample=ALL).to_dict()["minimum_bytes"]
+    found, peak, left = results(pipeline(), minimum)
+    assert found == results(pipeline())[0]
+    assert peak <= minimum
+    assert left == 0
+
+
+def test_the_minimum_counts_elements_that_another_order_brings() -> None:
+    """A shuffle took in the large ones, and in the sample gave none of them; in other epochs it does."""
+
+    def rows() -> Any:
+        return (np.full(10 if i % 6 else 300, float(i)) for i in range(24))
+
+    dataset = ps.Dataset.from_generator(rows).shuffle(6, seed=4).map(lambda x: np.repeat(x, 2)).take(2)
+    sampled = max(x.nbytes for x in dataset.run(epoch=0))
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    largest = 0
+    for epoch in range(12):
+        with dataset.run(memory=minimum, epoch=epoch) as run:
+            largest = max([largest, *(x.nbytes for x in run)])
+    assert largest > 2 * sampled
+
+
 @pytest.mark.parametrize("above", ["interleave", "padded_batch"])
 def test_the_minimum_is_enough_without_a_sample_where_all_are_of_one_size(above: str) -> None:
     """What a `rebatch` will hold nobody knows before: others leave it what it took for the first element."""
@@ -237,6 +295,44 @@ def test_the_minimum_is_enough_to_resume() -> None:
         resumed.load_state_dict(state)
         assert [comparable(x) for x in resumed] == expected[count:]
         assert resumed.ledger.charged_bytes == 0
+
+
+def test_each_pass_over_one_input_counts_what_is_on_its_way() -> None:
+    """All four of a rejection_resample have an element that its maker has on its account, at a time."""
+    dataset = alike(500).rejection_resample(lambda x: int(x[0]) % 2, [0.3, 0.7], seed=5)
+    dataset.explain(sample=ALL)
+    assert dataset._measured[0].operator == "from_generator"
+    assert dataset._measured[0].needed_bytes >= 3 * 500 * 8
+
+
+def test_threads_of_each_pass_have_accounts_of_their_own() -> None:
+    """Two threads that count on one account would lose what the other has counted."""
+    dataset = alike(500).interleave(TWICE, 2, num_parallel_calls=2)
+    with dataset.rejection_resample(lambda x: int(x[0]) % 2, [0.3, 0.7], seed=5).run(memory=10_000_000) as run:
+        next(run)
+        accounts = {account for _, account, depth, _ in run._stages._transits if depth}
+    assert len(accounts) > 2
+
+
+DIVIDERS: dict[str, Callable[[Any], Any]] = {
+    "shard": lambda d: d.shard(2, 1),
+    "distribute": lambda d: d.distribute(2, 0),
+    "distribute, padded": lambda d: d.distribute(2, 1, "pad"),
+}
+
+
+@pytest.mark.parametrize("divided", DIVIDERS.values(), ids=DIVIDERS)
+def test_own_elements_of_a_stream_are_gathered_only_where_there_is_room(divided: Callable[[Any], Any]) -> None:
+    dataset = divided(alike(5_000))
+    dataset.explain(sample=ALL)
+    sizes = []
+    for memory in (200_000, 800_000):
+        with dataset.run(memory=memory) as run:
+            while (block := run.pull(64)) is not None:
+                assert block.nbytes <= run.ledger.charged_bytes
+                sizes.append(block.size)
+    assert sum(sizes) == COUNT
+    assert max(sizes) > 1
 
 
 @pytest.mark.parametrize("kept", ["cache", "snapshot"])

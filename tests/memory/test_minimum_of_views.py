@@ -13,11 +13,15 @@ PIPELINES: dict[str, Callable[[Any], Any]] = {
     "sparse_batch": lambda d: d.sparse_batch(2, [100_000]),
     "group_by_window": lambda d: d.group_by_window(lambda x: np.int64(0), lambda key, w: w.batch(2), window_size=2),
     "window": lambda d: d.window(3).flat_map(lambda w: w.batch(3)),
+    "shuffle, window": lambda d: d.shuffle(seed=1).window(3, 2).flat_map(lambda w: w.batch(3)),
     "padded_batch": lambda d: d.padded_batch(3),
     "ragged_batch": lambda d: d.ragged_batch(3),
     "shuffle of a stream": lambda d: d.filter(lambda x: True).shuffle(5, seed=1),
     "cache, shuffle": lambda d: d.cache().shuffle(5, seed=1),
     "cache, prefetch": lambda d: d.cache().prefetch(2),
+    "repeat, prefetch": lambda d: d.repeat(2).prefetch(2),
+    "repeat, batch across the end": lambda d: d.repeat(2).batch(5),
+    "some, repeat, window": lambda d: d.skip(1).take(7).repeat(3).window(3).flat_map(lambda w: w.batch(3)),
 }
 
 

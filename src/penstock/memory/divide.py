@@ -112,12 +112,12 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
 
     def size_of(node: Node) -> ElementSize | None:
         if id(node) not in sizes_by_node:
-            seen, typical = measured(node).element_bytes, measured(node).typical_bytes
+            inputs, seen = list(map(size_of, node.inputs)), measured(node)
             sizes_by_node[id(node)] = (
-                _size_from_inputs(node, list(map(size_of, node.inputs)), measured(node))
+                _size_from_inputs(node, inputs, seen)
                 or node.op.element_size
                 or ElementSize.of_spec(node.spec.element)
-                or (ElementSize((seen,), exact=False, typical_bytes=typical) if seen else None)
+                or _size_as_seen(node, inputs, seen, list(map(measured, node.inputs)))
             )
         return sizes_by_node[id(node)]
 
@@ -153,6 +153,24 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         yield need_of(node, num_cursors)
 
     return Division(tuple(needs_of(plan, 1)))
+
+
+def _size_as_seen(
+    node: Node, inputs: list[ElementSize | None], seen: Measured, inputs_seen: list[Measured]
+) -> ElementSize | None:
+    """What was seen of it; more where another order brings larger elements to it than those that came."""
+    if not seen.element_bytes:
+        return None
+    largest = seen.element_bytes
+    if is_random(node):
+        pairs = [(sum(size.leaves), of.element_bytes) for size, of in zip(inputs, inputs_seen, strict=True) if size]
+        if node.op.spec_is_hidden:  # nobody knows what a function makes of a larger one; as much of each byte, say
+            growth = [largest * nbytes // came for nbytes, came in pairs if 0 < came < nbytes]
+        else:  # elements as they came: of a shuffle that was not read to its end some are still to come
+            is_ended = all(of.num_elements is not None for of in inputs_seen)
+            growth = [nbytes for nbytes, came in pairs if not is_ended or nbytes > came]
+        largest = max([largest, *growth])
+    return ElementSize((largest,), exact=False, typical_bytes=seen.typical_bytes)
 
 
 def _size_from_inputs(node: Node, inputs: list[ElementSize | None], seen: Measured) -> ElementSize | None:

@@ -16,6 +16,8 @@ _GROWTH = 1.25
 # Elements that are objects of their own take about so much beside their data; of a few that is left out of account.
 _OBJECT_BYTES = 128
 _FEW = 256
+# Of the budget, no more than this part is used to make several at once as long as nobody knows what others need.
+_UNTRIED_PART = 32
 #: As many single elements are on their way from a stage at most.
 MOST_SINGLY = 8192
 
@@ -51,8 +53,10 @@ class Transit:
         each = self._each
         if each is None or share.frugal:
             return 1
-        floor = share.floor_bytes
-        self._room = max(self._reserved, floor, share.spare_bytes)
+        floor, spare = share.floor_bytes // share.num_cursors, share.spare_bytes
+        if share.is_untried:  # others are still to say what they need
+            spare = min(spare, share.budget_bytes // _UNTRIED_PART)
+        self._room = max(self._reserved, floor, spare)
         if not self._exact:  # the last one may be as large as any
             self._room = max(0, self._room - max(0, floor - each))
         if each > self._reserved and share.try_charge(each - self._reserved):
@@ -65,7 +69,13 @@ class Transit:
     def room_bytes(self) -> int:
         """What may be made now, all together; less only where one alone is larger."""
         share = self._share
-        return 0 if share.frugal else max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        return 0 if share.frugal else max(self._floor_left_bytes, share.spare_bytes)
+
+    @property
+    def _floor_left_bytes(self) -> int:
+        """What is left to it of its part of the floor."""
+        share = self._share
+        return min(share.floor_bytes // share.num_cursors, share.floor_bytes - share.charged_bytes)
 
     def expect(self, each_bytes: int) -> None:
         """Says about how large elements are, where that is not known exactly and none was made yet."""
@@ -77,7 +87,7 @@ class Transit:
         each, share = self._each or 1, self._share
         if share.frugal:
             return 1
-        room = max(share.floor_bytes - share.charged_bytes, share.spare_bytes)
+        room = max(self._floor_left_bytes, share.spare_bytes)
         return n if n * each <= room else max(1, room // each)
 
     def add(self, nbytes: int, count: int = 1) -> bool:

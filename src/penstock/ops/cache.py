@@ -88,7 +88,8 @@ class Cache(Op):
         return _TRAITS
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        size = None if sizes.input is None else sizes.input.as_copy()
+        came = sizes.input or sizes.output  # nothing comes in where all is kept from before
+        size = None if came is None else came.as_copy()
         every, floor = several(sizes.count, size), times(1, size)
         if self.filename:
             # A batch that is read, and an element that is given from it.

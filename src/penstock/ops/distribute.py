@@ -15,6 +15,7 @@ from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, OrderOf, argument
 from ..plan.traits import Traits
 from ..spec import INFINITE, Spec
+from .gathering import Gathering
 
 __all__ = ["Distribute"]
 
@@ -120,7 +121,18 @@ class _PartCursor(UnaryCursor):
     are read in rows, one for each process, and a row that is not full is the remainder.
     """
 
-    __slots__ = ("_before_last", "_context", "_ended", "_given", "_held_bytes", "_known", "_last", "_op", "_passed")
+    __slots__ = (
+        "_before_last",
+        "_context",
+        "_ended",
+        "_gathering",
+        "_given",
+        "_held_bytes",
+        "_known",
+        "_last",
+        "_op",
+        "_passed",
+    )
 
     def __init__(self, context: Context, op: Distribute, known: tuple[int, int] | None) -> None:
         super().__init__(context.input())
@@ -136,6 +148,7 @@ class _PartCursor(UnaryCursor):
         self._last: Any = None
         self._before_last: State = None
         self._held_bytes = 0
+        self._gathering = Gathering(context)
         if op.start:
             try:
                 self.input.skip(op.start)
@@ -144,8 +157,10 @@ class _PartCursor(UnaryCursor):
                 raise
 
     def pull(self, n: int) -> Block | None:
+        self._gathering.release()
         rows: list[Any] = []
-        while len(rows) < n:
+        block: Block | None = None
+        while len(rows) < n and (block is None or self._gathering.try_keep(block)):
             block = self._next()
             if block is None:
                 break
@@ -242,4 +257,5 @@ class _PartCursor(UnaryCursor):
         self._last = None
         self._context.share.discharge(self._held_bytes)
         self._held_bytes = 0
+        self._gathering.release()
         super().close()

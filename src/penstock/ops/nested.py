@@ -240,7 +240,7 @@ class CycleCursor(Cursor):
         share = self._context.share
         # Of each: one that is being made, of another one, and two that wait.
         held = 4 * len(self._slots) * max(self._each_bytes, share.planned_bytes)
-        if share.frugal or not self._each_bytes or held > 4 * share.spare_bytes:
+        if share.frugal or not self._each_bytes or held > 4 * share.spare_bytes or not share.may_work_ahead(held):
             return False
         return self._num_ahead != AUTOTUNE or sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS
 

@@ -117,8 +117,11 @@ class Read(Op):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether neighbours in the order are neighbours in the source, so that blocks can be views."""
-        return self.numbered_at is None and isinstance(self.order(0).slice(0, 2), slice)
+        """Whether neighbours in the order are neighbours in the source, so that all blocks are views.
+
+        Not so where a source is repeated: blocks that go on with its first elements behind its last are copies.
+        """
+        return self.numbered_at is None and self.order(0).is_one_run
 
     def block_kind(self) -> BlockKind | None:
         kind = self.source.block_kind()

@@ -14,6 +14,7 @@ from ..plan.node import Node, Origin
 from ..plan.op import Context, Op, OrderOf, argument
 from ..plan.traits import Traits
 from ..spec import Spec
+from .gathering import Gathering
 
 __all__ = ["Shard"]
 
@@ -83,22 +84,25 @@ class Shard(Op):
         return lambda epoch: ShardOrder(inner(epoch), self.num_shards, self.index)
 
     def open(self, context: Context) -> Cursor:
-        return _ShardCursor(context.input(), self.num_shards, self.index)
+        return _ShardCursor(context, self.num_shards, self.index)
 
 
 class _ShardCursor(UnaryCursor):
-    __slots__ = ("_between", "_owed")
+    __slots__ = ("_between", "_gathering", "_owed")
 
-    def __init__(self, input: Cursor, num_shards: int, index: int) -> None:
-        super().__init__(input)
+    def __init__(self, context: Context, num_shards: int, index: int) -> None:
+        super().__init__(context.input())
+        self._gathering = Gathering(context)
         self._between = num_shards - 1
         self._owed = index  # others' elements to pass over before the next own one
 
     def pull(self, n: int) -> Block | None:
         if not self._between:
             return self.input.pull(n)
+        self._gathering.release()
         rows: list[Any] = []
-        while len(rows) < n:
+        block: Block | None = None
+        while len(rows) < n and (block is None or self._gathering.try_keep(block)):
             if self._owed and self.input.skip(self._owed) < self._owed:
                 break
             self._owed = 0
@@ -108,6 +112,10 @@ class _ShardCursor(UnaryCursor):
             rows += block.rows()
             self._owed = self._between
         return Block.of_rows(rows) if rows else None
+
+    def close(self) -> None:
+        self._gathering.release()
+        super().close()
 
     def state(self) -> State:
         return [self._owed, self.input.state()]

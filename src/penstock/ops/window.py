@@ -233,6 +233,7 @@ class _SliceCursor(Cursor):
         self._lease = context.share.acquire(0)
         self._given_bytes = 0  # of windows that were given and may still be read
         self._block: Block | None = None
+        self._is_own = False  # the block: not one that the input made
         self._offset = 0
         self._start = 0
         self._number = 0  # of the element that the input gives next
@@ -271,20 +272,29 @@ class _SliceCursor(Cursor):
         while held < self._span and not self._ended:
             demand = self._span - held + (num_windows - 1) * self._shift
             self._anchors.append((self._number, self._input.state()))
+            self._leave_block()
             new = self._input.pull(max(1, min(demand, _MOST_BYTES // max(1, self._element_bytes))))
             if new is None:
                 self._anchors.pop()
                 self._ended = True
             else:
                 self._append(new)
+                del new  # or it would be in use while the next is made
                 held = self._held()
         return min(held, self._span)
+
+    def _leave_block(self) -> None:
+        """Copies what is left of a block: the input may have room for no other one as long as this is in use."""
+        if self._block is not None and not self._is_own:
+            self._block = self._block[self._offset :].copied() if self._held() else None
+            self._offset = 0
 
     def _append(self, new: Block) -> None:
         self._number += new.size
         self._element_bytes = -(-new.nbytes // new.size)
         rest = None if self._block is None else self._block[self._offset :]
-        joined = new if rest is None or not rest.size else concat_blocks([rest, new], np.empty)
+        self._is_own = rest is not None and rest.size > 0
+        joined = concat_blocks([rest, new], np.empty) if rest is not None and rest.size else new
         assert joined is not None, "a source gives all elements in one shape"
         self._block, self._offset = joined, 0
         self._settle()

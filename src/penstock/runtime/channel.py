@@ -252,7 +252,8 @@ class Threads:
         # themselves then.
         if self.joins and not self.has_current():
             for thread in self._threads:
-                thread.join()
+                if thread.is_alive():  # one that is only being started ends as soon as it looks
+                    thread.join()
         self._threads.clear()
 
 

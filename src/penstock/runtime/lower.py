@@ -38,8 +38,9 @@ from .backends.filling import FillingCursor
 from .backends.inline import InlineCursor
 from .backends.threads import ParallelCursor
 from .channel import Boundary
-from .keeping_order import nodes_that_keep_order
+from .first_needs import SeenNeed, keep_first_needs
 from .meter import Meter, MeteredCursor
+from .order_kept import nodes_that_keep_order
 from .progress import ProgressBar
 from .settings import Settings
 
@@ -72,7 +73,7 @@ class Stages:
     def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
-        self._keeps_order = nodes_that_keep_order(plan, keep=False)
+        self._keeps_order = nodes_that_keep_order(plan)
         if not self.ledger.set_aside(sum(need.floor_bytes for need in division.needs)):
             raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
         for need in reversed(division.needs):
@@ -122,25 +123,20 @@ class Stages:
 
     def needs(self) -> list[tuple[Share, int]]:
         """What each stage needs at least to go on with elements as large as were seen so far."""
+        return [(need.share, need.nbytes) for need in self._needs()]
+
+    def _needs(self) -> list[SeenNeed]:
         if self._plan is None:
             return []
         # By the size of elements alone: what a stage held so far is on the ledger, and may be more than it needs.
         division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0, num_elements=None))
-        return [(self.shares[id(need.node)], need.floor_bytes) for need in division.needs]
+        shares = self.shares
+        return [SeenNeed(shares[id(n.node)], n.floor_bytes, n.footprint.spills) for n in division.needs]
 
     def keep_first_needs(self) -> None:
-        """The first element is there, and tells what stages need: no less is left to each where the budget is small.
-
-        With twice as much there is room for what they hold and for those who work ahead.
-        """
+        """The first element is there, and tells what stages need: no less is left to each where the budget is small."""
         self.ledger.is_untried = False
-        needs, ledger = self.needs(), self.ledger
-        if 2 * sum(nbytes for _, nbytes in needs) > ledger.aim_bytes:
-            # What it took so far comes first: of some that is all that is known, and others may do with less than said.
-            taken = [(share, min(share.peak_bytes, nbytes or share.peak_bytes)) for share, nbytes in needs]
-            for share, nbytes in taken + needs:  # a little is left: the next elements may be a little larger
-                left = max(0, ledger.slack_bytes - ledger.aim_bytes // 32)
-                ledger.raise_floor(share, min(nbytes, share.floor_bytes + share.slack_used_bytes + left))
+        keep_first_needs(self.ledger, self._needs())
 
     def measured(self) -> tuple[Measured, ...]:
         """What each stage of the plan gave and held so far, sources first."""
@@ -255,6 +251,7 @@ class _Context:
     detached = False
     takes_whole_blocks = False
     crew: Crew | None = None
+    _num_opened = 0  # of its readings
     _places: _Places | None = None
 
     def __init__(
@@ -294,8 +291,14 @@ class _Context:
         return self.stages.open(node, epoch, self.boundary, branch, self.meter, in_its_time=not self.detached)
 
     def _branch_of(self, index: int) -> int:
-        num_inputs = len(self.node.inputs)
-        return self.branch if num_inputs == 1 else 1 + self.branch * num_inputs + index
+        num_readings, num_inputs = self.node.op.num_readings, len(self.node.inputs)
+        num_ways = num_readings * num_inputs
+        if num_ways == 1:
+            return self.branch
+        if num_readings > 1:  # each has elements on their way at a time
+            index += num_inputs * (self._num_opened % num_readings)
+            self._num_opened += 1
+        return 1 + self.branch * num_ways + index
 
     def input_uncounted(self, index: int = 0) -> tuple[Cursor, Meter]:
         node, branch = self.node.inputs[index], self._branch_of(index)
@@ -310,10 +313,14 @@ class _Context:
             node = settled(seeded_by(node, *key))
         if self.stages.optimize is not None and node.inputs and not _is_plain(node):
             node = self.stages.optimize(node)
-        return self.stages.open_nested(node, self.epoch, self, 1, account)
+        return self.stages.open_nested(node, self.epoch, self, 1, self._own_account(account))
 
     def settle_account(self, account: int) -> None:
-        self.stages.settle_account(self.share, account)
+        self.stages.settle_account(self.share, self._own_account(account))
+
+    def _own_account(self, account: int) -> int:
+        """The number of an account that no cursor of the stage in another branch has."""
+        return (self.branch << 32) + account
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
         node, batch = dataset.node, None
@@ -330,7 +337,7 @@ class _Context:
             return None
         context = self
         if source.reading_may_fail:  # and then it is named
-            context = _NestedContext(self.stages, node, self.epoch, self, 1, 0)
+            context = _NestedContext(self.stages, node, self.epoch, self, 1, self._own_account(0))
         block: Block = source.read_all(context)
         return block if batch is None else batch.only_batch(block)
 

@@ -24,7 +24,8 @@ def whole_blocks(dataset: Any) -> str | None:
 @pytest.mark.parametrize("written, kind", [
     (lambda: SLICES.batch(4), VIEW),
     (lambda: SLICES.skip(2).take(5).batch(4), VIEW),
-    (lambda: SLICES.repeat(2).batch(4), VIEW),
+    (lambda: SLICES.repeat(1).batch(4), VIEW),
+    (lambda: SLICES.repeat(2).batch(4), GATHER),
     (lambda: SLICES.shuffle(seed=1).batch(4), GATHER),
     (lambda: SLICES.shuffle(5, seed=1).batch(4), GATHER),
     (lambda: SLICES.shard(2, 1).batch(4), GATHER),

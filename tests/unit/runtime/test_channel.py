@@ -228,3 +228,19 @@ def test_what_ends_a_thread_reaches_who_waits_for_it(
     dataset = ps.Dataset.from_generator(lambda: iter(range(5))).apply(build)
     with dataset.run() as run, pytest.raises(MemoryError, match="not a byte"):
         next(run)
+
+
+def test_threads_may_be_stopped_while_one_is_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection in another thread may close the run just then."""
+    threads, seen = Threads("test"), []
+    start = threading.Thread.start
+
+    def stopped_first(thread: threading.Thread) -> None:
+        threads.stop()
+        start(thread)
+        thread.join()
+
+    monkeypatch.setattr(threading.Thread, "start", stopped_first)
+    threads.start(lambda: seen.append(threads.stopped))
+    assert seen == [True]
+    assert not threads.count

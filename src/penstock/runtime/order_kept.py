@@ -1,4 +1,4 @@
-"""Which stages must keep the order of their elements, though they were permitted to give it up."""
+"""Which stages must keep the order of their elements, whatever they are permitted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from ..plan.node import Node
 __all__ = ["nodes_that_keep_order"]
 
 
-def nodes_that_keep_order(node: Node, keep: bool) -> set[int]:
-    """Stages below an operator that may read its input again to resume: again must mean in the same order.
+def nodes_that_keep_order(node: Node, keep: bool = False) -> set[int]:
+    """The ids of stages below an operator that may read its input again to resume: again must mean in the same order.
 
     Operators that hand blocks on as they come, or make one element of each block, never do.
     """
