@@ -29,6 +29,7 @@ READERS: dict[str, Any] = {
     "csv-records": lambda path: ps.CsvDataset(path, [np.int64, np.float64, bytes], header=True).batch(256),
     "json-lines": lambda path: D.from_json_lines(path).batch(64),
     "parquet": lambda path: D.from_parquet(path).batch(1024),
+    "parquet-strings": lambda path: D.from_parquet(path).ragged_batch(128),
     "arrow": lambda path: D.from_arrow(path).shuffle(seed=1).batch(1024),
     "tar": lambda path: D.from_tar(path).batch(4),
     "images": lambda path: D.from_image_folder(path, (224, 224), num_parallel_calls=2).shuffle(1000, seed=1).batch(8),

@@ -6,6 +6,7 @@ import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,10 +63,19 @@ def table(nbytes: int, num_columns: int) -> pa.Table:
 
 
 def parquet(path: Path, nbytes: int) -> int:
-    """Row groups of 64 MB, twice the budget."""
-    group = table(min(nbytes, 4 * CHUNK), 8)
-    times = max(1, round(nbytes / group.nbytes))
-    options = {"use_dictionary": False, "compression": "none", "data_page_size": 200_000}
+    """As pyarrow writes random numbers by itself, with dictionaries that it gives up; row groups of 64 MB."""
+    return written_by_pyarrow(path, nbytes, table(min(nbytes, 4 * CHUNK), 20))
+
+
+def parquet_strings(path: Path, nbytes: int) -> int:
+    rng = np.random.default_rng(0)
+    text, ends = rng.bytes(1000), rng.integers(0, 400, min(nbytes, 4 * CHUNK) // 200)
+    group = pa.table({"s": [text[:end] for end in ends.tolist()], "l": [rng.random(end % 9) for end in ends.tolist()]})
+    return written_by_pyarrow(path, nbytes, group, use_dictionary=False, compression="none")
+
+
+def written_by_pyarrow(path: Path, nbytes: int, group: pa.Table, **options: Any) -> int:
+    times = max(1, round(1.2 * nbytes / group.nbytes))  # in the file offsets take less
     with pq.ParquetWriter(path, group.schema, **options) as writer:
         for _ in range(times):
             writer.write_table(group, row_group_size=group.num_rows)
@@ -113,6 +123,7 @@ WRITERS: dict[str, Callable[[Path, int], int]] = {
     "csv-records": csv,
     "json-lines": json_lines,
     "parquet": parquet,
+    "parquet-strings": parquet_strings,
     "arrow": arrow,
     "tar": tar,
     "images": images,

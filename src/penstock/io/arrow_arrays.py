@@ -160,8 +160,7 @@ def has_null(array: Any) -> bool:
 def _mask(array: Any) -> np.ndarray | None:
     if not array.null_count:
         return None
-    mask: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
-    return mask
+    return _bits(array.is_null())
 
 
 def _numbers(array: Any, stored: np.dtype[Any], wanted: np.dtype[Any] | None) -> Converted:
@@ -173,10 +172,17 @@ def _numbers(array: Any, stored: np.dtype[Any], wanted: np.dtype[Any] | None) ->
     return values if wanted is None else values.astype(wanted), _mask(array)
 
 
+def _bits(array: Any) -> np.ndarray:
+    """The values of booleans, which Arrow has in single bits."""
+    start = array.offset % 8
+    packed = np.frombuffer(array.buffers()[1] or b"", np.uint8, -(-(start + len(array)) // 8), array.offset // 8)
+    return np.unpackbits(packed, count=start + len(array), bitorder="little")[start:].view(np.bool_)
+
+
 def _bools(array: Any, fill: Any) -> Converted:
     mask = _mask(array)
     full = array if mask is None else array.fill_null(False)
-    return full.to_numpy(zero_copy_only=False), mask
+    return _bits(full), mask
 
 
 def _strings(array: Any, fill: Any) -> Converted:
@@ -184,7 +190,18 @@ def _strings(array: Any, fill: Any) -> Converted:
 
     if not pa.types.is_binary(array.type) and not pa.types.is_large_binary(array.type):
         array = array.cast(pa.large_binary() if not pa.types.is_string(array.type) else pa.binary())
-    return array.to_numpy(zero_copy_only=False), _mask(array)
+    # Not `to_numpy`: it imports pandas, which takes 35 MB.
+    buffers = array.buffers()
+    kind = np.int64 if pa.types.is_large_binary(array.type) else np.int32
+    values = np.empty(len(array), object)
+    if len(array):
+        ends = np.frombuffer(buffers[1], kind, len(array) + 1, array.offset * np.dtype(kind).itemsize).tolist()
+        text = memoryview(buffers[2] if buffers[2] is not None else b"")
+        values[:] = [text[start:end].tobytes() for start, end in itertools.pairwise(ends)]
+    mask = _mask(array)
+    if mask is not None:
+        values[mask] = None
+    return values, mask
 
 
 def _fixed_lists(array: Any, size: int, inner: _Convert) -> Converted:
@@ -201,7 +218,7 @@ def _fixed_lists(array: Any, size: int, inner: _Convert) -> Converted:
 
 def _lists(array: Any, inner: _Convert, fill: Any) -> Converted:
     """Rows as arrays of their own, so that none keeps the others."""
-    ends = array.offsets.to_numpy()
+    ends = _numbers(offsets := array.offsets, np.dtype(offsets.type.to_pandas_dtype()), None)[0]
     first = int(ends[0]) if len(ends) else 0
     values, below = inner(array.values.slice(first, int(ends[-1]) - first if len(ends) else 0), fill)
     if below is not None and fill is not None:

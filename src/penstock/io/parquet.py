@@ -34,6 +34,8 @@ __all__ = ["FromParquet"]
 _MOST_LOOKED_AT = 32
 # Decoding more at a time is no quicker.
 _MOST_ROWS = 1 << 14
+# Arrow's allocator keeps what it frees. It is told to give that back whenever this part of the budget was decoded.
+_PURGED_PART = 8
 # All columns are open at a time if their pages take no more than this part of what stages have in common.
 _PART_FOR_PAGES = 0.75
 
@@ -145,6 +147,7 @@ class _Rows:
         self._batches: Generator[Any, None, None] | None = None
         self._decoded: Decoded | None = None
         self._offset = 0  # of the next row in what is decoded
+        self._unpurged_bytes = 0
         self._to_drop = self._row  # rows of the group before the position
         try:
             self._open.check(table)
@@ -200,6 +203,10 @@ class _Rows:
             if batch is None:
                 self._end_group()
                 return None
+            self._unpurged_bytes += batch.nbytes
+            if self._unpurged_bytes > self._context.share.budget_bytes // _PURGED_PART:
+                self._unpurged_bytes = 0
+                pa.default_memory_pool().release_unused()
             self._decoded_lease.settle(max(self._decoded_lease.nbytes, self._excess(batch)), single=True)
             decoded = self._table.decode(batch)
         except SpillError:  # nothing is wrong with the file: the row group begins again, at this row

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 
 __all__ = ["return_freed_arrays", "trim_heap"]
@@ -51,7 +52,13 @@ def return_freed_arrays(budget_bytes: int) -> None:
 
 
 def trim_heap() -> None:
-    """Has malloc give back the pages between arrays that were freed: those below the threshold come from the heap."""
+    """Has malloc give back the pages between arrays that were freed: those below the threshold come from the heap.
+
+    Arrow, if it is loaded, has an allocator of its own, which keeps what it freed too.
+    """
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and hasattr(arrow, "default_memory_pool"):  # it may be about to be loaded
+        arrow.default_memory_pool().release_unused()
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):  # no glibc
