@@ -147,8 +147,8 @@ class TFRecordDataset(_FilesDataset):
     `UNKNOWN` all the same, as in tf.data: use `assert_cardinality` to say it.
 
     A `map` whose function does nothing but call `ps.io.parse_single_example`, and pick from what it returns, is
-    recognised: records are parsed a block at a time. To find out, the function is called with a stand-in for a record
-    when a run begins.
+    recognised: records are parsed a block at a time. To find out, a copy of the function is tried on a stand-in for a
+    record when a run begins. A function that does anything else is called on each record.
 
     Args:
         filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.

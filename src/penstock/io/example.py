@@ -24,7 +24,6 @@ from .features import (
     UniformRowLength,
     VarLenFeature,
 )
-from .parse_trial import RecordStandIn, parsed_stand_in
 
 __all__ = ["ExampleParser", "batch_of", "one_record", "parse_columns", "parse_example", "parse_single_example"]
 
@@ -215,9 +214,6 @@ def parse_single_example(serialized: bytes, features: Mapping[str, Any]) -> dict
     >>> parsed["x"], int(parsed["label"])
     (array([1.5, 2.5], dtype=float32), 3)
     """
-    kind: type = type(serialized)
-    if kind is RecordStandIn:
-        return parsed_stand_in(serialized, features)
     return _parser_of(features).parse_one(one_record(serialized))
 
 

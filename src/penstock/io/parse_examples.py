@@ -17,6 +17,7 @@ from .feature_table import Layout, Records
 from .features import FixedLenFeature
 from .parse_rows import RowParser, is_cut_by_record
 from .parse_trial import Parsing
+from .surroundings import Surroundings
 
 __all__ = ["ParseExamples"]
 
@@ -26,13 +27,14 @@ class ParseExamples(Op):
     """Does what a `map` does whose function parses a record and picks from it, in one native call for a block.
 
     A block with a record that cannot be parsed is left to the `map` as it was written: one record after the other, each
-    with its own result or error.
+    with its own result or error. So are all blocks while anything that the function refers to is another.
 
     Args:
         written: The `map`.
         parser: What is parsed.
         structure: The nest of an element.
         names: The features in that nest, leaf by leaf.
+        surroundings: What the function refers to, as it was.
 
     Memory: nothing between pulls.
     State: its input's.
@@ -42,6 +44,7 @@ class ParseExamples(Op):
     parser: ExampleParser
     structure: Structure
     names: tuple[str, ...]
+    surroundings: Surroundings
     telling: bool = False
 
     @classmethod
@@ -52,7 +55,9 @@ class ParseExamples(Op):
         except PenstockError:
             return None
         can_be_cut = all(map(is_cut_by_record, parser.table.features.values()))
-        return cls(written, parser, parsing.structure, parsing.names) if can_be_cut else None
+        if not can_be_cut:
+            return None
+        return cls(written, parser, parsing.structure, parsing.names, parsing.surroundings)
 
     @property
     def name(self) -> str:
@@ -97,6 +102,7 @@ class _ParseRows:
 
     def __init__(self, op: ParseExamples, context: Context) -> None:
         self._as_written = op.written.element_function(context)
+        self._surroundings = op.surroundings
         self._parser = RowParser(op.parser.table, op.structure, op.names, context.arena)
 
     def __call__(self, block: Block, place: int) -> Block:
@@ -104,7 +110,7 @@ class _ParseRows:
 
     def until_full(self, block: Block, place: int, room: Room | None) -> Block:
         """The elements of a block, or of its first part where there is no room for all."""
-        records = _records_of(block)
+        records = _records_of(block) if self._surroundings.are_unchanged() else None
         if records is None:
             return call_with_room(self._as_written, block, place, room)
         try:
@@ -133,6 +139,7 @@ class _ParseBlocks:
 
     def __init__(self, op: ParseExamples, context: Context) -> None:
         self._arena = context.arena
+        self._surroundings = op.surroundings
         self._as_written = op.written.element_function(context)
         self._table = op.parser.table
         self._structure = op.structure
@@ -146,7 +153,7 @@ class _ParseBlocks:
 
     def until_full(self, block: Block, place: int, room: Room | None) -> Block:
         """The elements of a block, or of its first part where there is no room for all."""
-        records = _records_of(block)
+        records = _records_of(block) if self._surroundings.are_unchanged() else None
         if records is None:
             return call_with_room(self._as_written, block, place, room)
         try:

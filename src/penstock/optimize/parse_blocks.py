@@ -11,7 +11,7 @@ __all__ = ["parse_blocks"]
 def parse_blocks(node: Node) -> Rewrite | None:
     """map(parse_single_example) on records → one native call for a block.
 
-    Only on records: other functions of byte strings are not called to see what they do. What one was seen to do is not
+    Only on records: other functions of byte strings are not tried to see what they do. What one was seen to do is not
     remembered: it may refer to a spec that is changed before the next run.
     """
     function = node.op.element_callable
