@@ -41,7 +41,7 @@ class Run:
     """An iterator over one epoch of a dataset, with a memory budget and a position that can be saved.
 
     Also a context manager. When an element's function raises, the error reaches the caller, and the next call of
-    `next()` goes on with the next element.
+    `next()` goes on with the next element. After an interrupt (Ctrl-C) it goes on with the one that was interrupted.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Run:
         self._before: State = None
         self._demand = 1
         self._over = False
+        self._is_interrupted = False
         self._ended_by: PenstockError | None = None
         self._last_position: State = None
         self._closer = _Closer(root, stages)
@@ -124,16 +125,23 @@ class Run:
     def _pull(self) -> None:
         if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
             raise self._ended_by
+        if self._is_interrupted:
+            self._go_on()
         if self._over:
             raise StopIteration
-        self._stages.look_at_pressure()
-        self._num_before = self._num_delivered
-        self._rows, self._offset = [], 0
+        self._num_before, self._rows, self._offset = self._num_delivered, [], 0
         self._before = self._root.state()
         start = perf_counter_ns() if self._adapting else 0
         try:
+            self._stages.look_at_pressure()
             block = self._root.pull(self._demand)
+            if block is not None:
+                if self.ledger.is_untried:
+                    self._stages.keep_first_needs()
+                self._rows = block.rows()
         except BaseException as error:
+            # Such as Ctrl-C: stages may have been in the midst of anything, and threads of theirs have ended.
+            self._is_interrupted = not isinstance(error, Exception)
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
             if isinstance(error, PenstockError):
                 self._ended_by = type(error)(*error.args)  # without its frames, which refer to this run
@@ -142,12 +150,15 @@ class Run:
         if block is None:
             self._close_at("end")
             raise StopIteration
-        if self.ledger.is_untried:
-            self._stages.keep_first_needs()
-        rows = self._rows = block.rows()
-        self._offset = 0
         if self._adapting:
-            self._adapt(perf_counter_ns() - start, block.size, rows[0])
+            self._adapt(perf_counter_ns() - start, block.size, self._rows[0])
+
+    def _go_on(self) -> None:
+        """Opens the stages again, at the element that was interrupted."""
+        position, num_before = self._last_position, self._num_before
+        self._open(self._written)
+        self._num_before = num_before
+        self._move_to(position)
 
     def pull(self, n: int) -> Block | None:
         """The next 1 to n elements as they lie together, for who writes many at once; None at the end.
@@ -227,12 +238,18 @@ class Run:
         if at_end:
             self._close_at("end")
             return
-        below, offset = expect_list(state["position"], 2)
+        self._move_to(state["position"])
+
+    def _move_to(self, position: State) -> None:
+        below, offset = expect_list(position, 2)
         try:
             self._root.restore(below)
             replay(self._root, offset)
-        except (TypeError, ValueError, KeyError, IndexError) as error:
-            if isinstance(error, PenstockError):
+        except BaseException as error:
+            if not isinstance(error, Exception):  # on the way there: the next call begins again
+                self._is_interrupted = True
+                self._close_at(position)
+            if not isinstance(error, (TypeError, ValueError, KeyError, IndexError)) or isinstance(error, PenstockError):
                 raise
             raise StateError(f"the saved position is damaged: {below!r:.80}") from error
 
@@ -257,6 +274,7 @@ class Run:
 
     def close(self) -> None:
         """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
+        self._is_interrupted = False
         if not self._over:
             self._close_at(self._position())
 
