@@ -333,10 +333,7 @@ class Ledger:
         return "" if self._pool is None else self._pool.about(others, enough)
 
     def close(self) -> None:
-        """The run is over: gives the floors back, and to the pool all that was taken from it.
-
-        What is released after this, by somebody who was late, is on nobody's account but this one's.
-        """
+        """The run is over: gives the floors back, and to the pool all that was taken from it."""
         with self._lock:
             for share in self.shares:
                 over_before = share.slack_used_bytes
@@ -346,4 +343,8 @@ class Ledger:
             if self._pool is not None:
                 self._pool.give_back(self._taken_from_pool)
                 self._pool.leave(self)
-                self._pool, self._taken_from_pool, self._set_aside = None, 0, 0
+                self.leave_pool()
+
+    def leave_pool(self) -> None:
+        """From now on what is released is on nobody's account but this one's."""
+        self._pool, self._taken_from_pool, self._set_aside = None, 0, 0

@@ -42,6 +42,8 @@ class _Member(Protocol):
 
     def pool_resized(self, were_free_bytes: int) -> None: ...
 
+    def leave_pool(self) -> None: ...
+
 
 class Pool:
     """Bytes that several ledgers draw on: floors when a run opens, slack as it is used."""
@@ -51,11 +53,22 @@ class Pool:
         self.taken_bytes = 0
         #: What runs wait for, to open or to go on; who can do without leaves it alone.
         self.awaited_bytes = 0
+        self._members: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._make_locks()
+
+    def _make_locks(self) -> None:
         # Reentrant: a garbage collection inside may close a run, which gives back.
         self._lock = threading.RLock()
         self._freed = threading.Condition(self._lock)
         self._opening = threading.Lock()  # one run at a time waits for floors
-        self._members: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def begin_anew(self) -> None:
+        """In a forked child: open runs are the parent's and not to be asked here; so are threads that hold a lock."""
+        self._make_locks()
+        for member in list(self._members):
+            member.leave_pool()
+        self._members.clear()
+        self.taken_bytes = self.awaited_bytes = 0
 
     @property
     def free_bytes(self) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay, written
 from ..element import Failed, arrays_in, nbytes_of
-from ..errors import PenstockError, StateError
+from ..errors import PenstockError, RunError, StateError
 from ..memory.allocator import return_freed_arrays
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
@@ -91,10 +93,12 @@ class Run:
         self._before: State = None
         self._demand = 1
         self._over = False
+        self._is_parents = False
         self._is_interrupted = False
         self._ended_by: PenstockError | None = None
         self._last_position: State = None
         self._closer = _Closer(root, stages)
+        _OPEN.add(self)
 
     def _goes_singly(self, traits: Traits) -> bool:
         """Whether elements must be pulled one by one: they may be long in coming, or come in another order again."""
@@ -125,6 +129,7 @@ class Run:
     def _pull(self) -> None:
         if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
             raise self._ended_by
+        self._refuse_in_child()
         if self._is_interrupted:
             self._go_on()
         if self._over:
@@ -165,6 +170,7 @@ class Run:
 
         Not to be mixed with `next`. Elements that failed are in it.
         """
+        self._refuse_in_child()
         if self._over:
             return None
         self._stages.look_at_pressure()
@@ -275,7 +281,7 @@ class Run:
     def close(self) -> None:
         """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
         self._is_interrupted = False
-        if not self._over:
+        if not self._over and not self._is_parents:
             self._close_at(self._position())
 
     def _close_at(self, position: State) -> None:
@@ -285,12 +291,27 @@ class Run:
         self._closer()
         self._rows, self._offset = [], 0
 
+    def _leave_to_parent(self) -> None:
+        """In a forked child: threads, locks that they may hold, and files are the parent's, who goes on with them."""
+        if not self._over:
+            self._is_parents = True
+            if self._offset < len(self._rows):
+                self._last_position, self._num_before, self._over = self._position(), self._num_delivered, True
+            self._rows, self._offset = [], 0
+
+    def _refuse_in_child(self) -> None:
+        if self._is_parents:
+            raise RunError(
+                f"this run was opened by the process that this one, {os.getpid()}, was forked from, and a run does not "
+                "survive fork; open one here with dataset.run()"
+            )
+
     def __del__(self) -> None:
         # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run,
         # by the frames of its traceback, and neither would ever be dropped.
         closer = getattr(self, "_closer", None)
         # At the end of the process threads are daemons: there is nothing worth waiting for.
-        if closer is not None and not closer.is_done and not sys.is_finalizing():
+        if closer is not None and not closer.is_done and not self._is_parents and not sys.is_finalizing():
             close_dropped(self, closer)
 
     def __enter__(self) -> Run:
@@ -298,6 +319,17 @@ class Run:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+_OPEN: WeakSet[Run] = WeakSet()  # and those that are over, as long as somebody has them
+
+
+def _leave_all_to_parent() -> None:
+    for run in list(_OPEN):
+        run._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class _Closer:
