@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import operator
 import os
 import re
 from typing import Any
@@ -91,8 +93,12 @@ def parse_bytes(name: str, value: Any) -> int:
 
 
 def _parse_size(name: str, value: Any, how: str) -> int:
-    if isinstance(value, bool) or (not isinstance(value, str) and not hasattr(value, "__index__")):
-        raise BadType(f"{name}: expected a number or text, got {type(value).__name__} {value!r}; {how}")
+    is_size = isinstance(value, str)
+    if not is_size and not isinstance(value, bool):
+        with contextlib.suppress(TypeError):  # an array has `__index__`, but only one of a single integer is one
+            value, is_size = operator.index(value), True
+    if not is_size:
+        raise BadType(f"{name}: expected a number or text, got {type(value).__name__} {value!r:.60}; {how}")
     if isinstance(value, str):
         match = re.fullmatch(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
         unit = _UNITS.get(match[2].upper()) if match else None
@@ -100,7 +106,7 @@ def _parse_size(name: str, value: Any, how: str) -> int:
             raise BadArgument(f"{name}: cannot read {value!r}; {how}")
         nbytes = int(float(match[1].replace("_", "").replace(",", "")) * unit)
     else:
-        nbytes = int(value)
+        nbytes = value
     if nbytes <= 0:
         raise BadArgument(f"{name}: expected more than 0 bytes, got {value!r}; {how}")
     return nbytes

@@ -50,6 +50,8 @@ def test_budgets_in_all_spellings(memory: Any, nbytes: int) -> None:
     ("", ValueError, "cannot read ''"),
     (True, TypeError, "got bool True"),
     ([1], TypeError, r"got list \[1\]"),
+    (np.array([64]), TypeError, r"got ndarray array\(\[64\]\)"),
+    (np.array(0.5), TypeError, r"got ndarray array\(0.5\)"),
 ])  # fmt: skip
 def test_budgets_that_mean_nothing_are_refused_with_what_to_write(memory: Any, error: type, text: str) -> None:
     with pytest.raises(error, match=text) as caught:

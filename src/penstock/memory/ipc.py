@@ -111,6 +111,7 @@ class IpcWriter:
         with space.writing(0) if space is not None else contextlib.nullcontext():
             self._sink = Sink((open_file or open_new)(self.path), space)
         self._space = space
+        self._owner = os.getpid()
         self._writer: Any = None
 
     @property
@@ -222,10 +223,11 @@ class IpcWriter:
             reader.close()
 
     def discard(self) -> None:
-        """Removes the file, complete or not, and gives its bytes back to the space."""
+        """Removes the file, complete or not, and gives its bytes back to the space; not in a forked child."""
         self._sink.close()
-        with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
-            os.unlink(self.path)
+        if os.getpid() == self._owner:
+            with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
+                os.unlink(self.path)
         self._sink.give_back()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .ledger import Share
+    from .share import Share
 
 __all__ = ["Lease", "nothing_expected"]
 
@@ -26,6 +26,10 @@ class Lease:
             self._share.charge(nbytes - self.nbytes, single, self)
         elif nbytes < self.nbytes:
             self._share.discharge(self.nbytes - nbytes, self)
+
+    def try_grow(self, nbytes: int) -> bool:
+        """Adds bytes if there is room, or would be without what others can do without; waits for nobody."""
+        return self._share.charge_if_room(nbytes, self)
 
     def release(self) -> None:
         """Gives the bytes back; a second call does nothing."""

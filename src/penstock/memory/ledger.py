@@ -12,7 +12,8 @@ The contract:
 6. Who cannot do without asks with `charge` or `acquire`. When there is no room, all that hold more than they need are
    asked to let go. A thread that works ahead then waits until its consumer has taken something (`waiting_while`); for
    all others the answer is `OverBudget`, or `ElementTooLarge` for one thing that does not fit. So nobody waits for what
-   only he himself could release.
+   only he himself could release. Only who was asked and is at work in another thread, of this run or of another one in
+   the pool, is waited for and asked again, for a while: he may be waiting, too.
 7. `charged_bytes <= budget_bytes` at every moment.
 
 Not on the ledger: the user's own arrays, the interpreter, temporaries of a user's function (but for `map_fn`'s), and
@@ -23,13 +24,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 
-from ..errors import BudgetTooSmall
-from .lease import Lease, nothing_expected
+from .lease import Lease
 from .pool import Pool
-from .refusal import format_bytes, refusal
+from .refusal import format_bytes, too_small
+from .share import Share
 
 __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
 
@@ -37,162 +38,6 @@ __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
 _LOOK_AGAIN_S = 0.02
 # Who was asked for memory while at work may wait for some itself, and for this thread: it is waited for only so long.
 _PUT_OFF_S = 2.0
-
-
-class Share:
-    """One stage's part of the budget."""
-
-    __slots__ = (
-        "_ledger",
-        "ahead_bytes",
-        "charged_bytes",
-        "expects",
-        "floor_bytes",
-        "name",
-        "num_cursors",
-        "peak_bytes",
-        "planned_bytes",
-        "remark",
-        "spilled_bytes",
-    )
-
-    def __init__(self, ledger: Ledger, name: str, floor_bytes: int) -> None:
-        self._ledger = ledger
-        self.name = name
-        self.floor_bytes = floor_bytes
-        self.planned_bytes = floor_bytes  # the floor as it was when the run began
-        self.num_cursors = 1  # that have the floor in common
-        self.charged_bytes = 0
-        self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
-        self.peak_bytes = 0
-        self.spilled_bytes = 0
-        #: Says how much the stage will hold in the end, for one that gathers by what the data are.
-        self.expects: Callable[[], int] = nothing_expected
-        #: What else there is to say when it is refused something: that only the data can tell how much it will hold.
-        self.remark: Callable[[], str] = lambda: ""
-
-    @property
-    def run_id(self) -> int:
-        """The same for all shares of a run, as long as it is open."""
-        return id(self._ledger)
-
-    @property
-    def free_bytes(self) -> int:
-        """What is left to it: of its floor, and of the slack."""
-        return max(0, self.floor_bytes + self.ahead_bytes - self.charged_bytes) + self._ledger.slack_bytes
-
-    @property
-    def spare_bytes(self) -> int:
-        """What it may use at a time to make more than one element at once; none where all is needed elsewhere."""
-        # A quarter: the stages above and below have blocks of their own to make.
-        return 0 if self._ledger.frugal else max(0, self.free_bytes - self._ledger.headroom_bytes) // 4
-
-    @property
-    def would_help(self) -> bool:
-        """Whether who asks, in this thread, gains by what this share lets go of: a floor is its own alone."""
-        return self._ledger.asker in (None, self) or self.slack_used_bytes > 0
-
-    @property
-    def slack_used_bytes(self) -> int:
-        """What it holds beyond its floor."""
-        return max(self.ahead_bytes, self.charged_bytes - self.floor_bytes)
-
-    @property
-    def budget_bytes(self) -> int:
-        """The budget of the whole run, or the size of its pool if that was made smaller."""
-        return self._ledger.aim_bytes
-
-    @property
-    def common_bytes(self) -> int:
-        """What the floors of all stages leave of the budget."""
-        return max(0, self._ledger.aim_bytes - self._ledger.floor_bytes)
-
-    @property
-    def under_pressure(self) -> bool:
-        """Whether who can do with less should."""
-        return self._ledger.under_pressure
-
-    @property
-    def frugal(self) -> bool:
-        """Whether to make one element at a time."""
-        return self._ledger.frugal
-
-    @property
-    def is_untried(self) -> bool:
-        """Whether nobody knows yet what other stages will need."""
-        return self._ledger.is_untried
-
-    def may_work_ahead(self, nbytes: int) -> bool:
-        """Whether it may hold so many bytes more for speed alone: few while nobody knows what others will need."""
-        return not self.is_untried or self.charged_bytes + nbytes <= self._ledger.budget_bytes // 8
-
-    def waiting_while(self, others_may_release: Callable[[], bool]) -> AbstractContextManager[None]:
-        """Within it this thread waits for room, as long as somebody is sure to release some without its help."""
-        return self._ledger.waiting_while(others_may_release)
-
-    def has_room(self, nbytes: int, ahead: bool = False) -> bool:
-        """Whether so many bytes could be charged now, without anybody's giving up what is of use."""
-        # Asked, not tried: bytes charged for a moment would be missed by another thread, and show in the peak.
-        if nbytes > self._free_bytes(ahead):
-            self._ledger.let_go(nbytes, of_use=False, asker=self)
-        return nbytes <= self._free_bytes(ahead)
-
-    def _free_bytes(self, ahead: bool) -> int:
-        return self._ledger.slack_bytes if ahead else self.free_bytes
-
-    def on_shortage(self, release: Callable[[], object]) -> Callable[[], None]:
-        """Names a function that gives up what could also lie on disk; returns one that takes it back.
-
-        It is called from any thread, when a charge would be refused, and must not wait for a lock: it says True if
-        another thread is at work on what it would give up, so that it may be asked again soon.
-        """
-        return self._ledger.on_shortage(release, of_use=True)
-
-    def raise_floor(self, nbytes: int) -> None:
-        """Sets more bytes aside for this share alone, if the slack has them: what it needs to go on at all."""
-        self._ledger.raise_floor(self, nbytes)
-
-    def acquire(self, nbytes: int) -> Lease:
-        """A lease of `nbytes`, or `OverBudget`."""
-        if nbytes:
-            self.charge(nbytes)
-        return Lease(self, nbytes)
-
-    def try_acquire(self, nbytes: int, ahead: bool = False) -> Lease | None:
-        """A lease of `nbytes`, or None where the budget has no room to spare; `ahead` of other leases or not."""
-        lease = Lease(self, 0, ahead)
-        return lease if self.try_charge(nbytes, lease) else None
-
-    def try_charge(self, nbytes: int, lease: Lease | None = None) -> bool:
-        """Puts `nbytes` on the ledger if there is room to spare, which leaves the headroom to others."""
-        return self._ledger.try_charge(self, nbytes, self._ledger.headroom_bytes, lease)
-
-    def charge_free(self, nbytes: int, leave_bytes: int = 0) -> bool:
-        """Puts `nbytes` on the ledger if they are free as it is; asks nobody to let go, so it is safe under a lock."""
-        return self._ledger.charge_free(self, nbytes, leave_bytes)
-
-    @property
-    def lacking_bytes(self) -> int:
-        """What is missing for what somebody asked for last: how much a function named by `on_shortage` should free."""
-        return self._ledger.lacking_bytes
-
-    def charge(self, nbytes: int, single: bool = False, lease: Lease | None = None) -> None:
-        """Puts `nbytes` on the ledger; `OverBudget` where there is no room, `ElementTooLarge` for a single thing."""
-        ledger = self._ledger
-        if (
-            not ledger.try_charge(self, nbytes, 0, lease)
-            and not ledger.wait_and_charge(self, nbytes, lease)
-            and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
-        ):
-            raise refusal(ledger, self, nbytes, single)
-
-    def discharge(self, nbytes: int, lease: Lease | None = None) -> None:
-        """Takes `nbytes` off the ledger."""
-        self._ledger.discharge(self, nbytes, lease)
-
-    def come_first(self, lease: Lease) -> None:
-        """Moves what a lease holds ahead of others to the floor, as far as there is room on it."""
-        self._ledger.come_first(self, lease)
 
 
 class Ledger:
@@ -228,7 +73,7 @@ class Ledger:
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
         self._lock = threading.RLock()
         self._freed = threading.Condition(self._lock)
-        self._num_waiting = 0
+        self.num_waiting = 0  # threads, for room
         self._of_thread = threading.local()
         if pool is not None:
             pool.join(self)
@@ -237,7 +82,7 @@ class Ledger:
         """A new stage's share; its floor is set aside from now on."""
         missing = max(0, floor_bytes - self._set_aside)
         if self._floors + floor_bytes > self.budget_bytes or not self.set_aside(missing):
-            raise BudgetTooSmall(self._too_small(name, floor_bytes))
+            raise too_small(self, name, floor_bytes)
         with self._lock:
             self._set_aside -= floor_bytes
             share = Share(self, name, floor_bytes)
@@ -261,6 +106,11 @@ class Ledger:
         return self._floors + self._set_aside
 
     @property
+    def slack_used_bytes(self) -> int:
+        """What its stages hold beyond their floors."""
+        return self._slack_used
+
+    @property
     def aim_bytes(self) -> int:
         """What it should hold at most: less than its budget if its pool was made smaller."""
         return self.budget_bytes if self._pool is None else min(self.budget_bytes, self._pool.total_bytes)
@@ -273,8 +123,15 @@ class Ledger:
 
     @property
     def should_give_way(self) -> bool:
-        """Whether its pool is overdrawn and it holds more than its floors."""
-        return self._pool is not None and self._slack_used > 0 and self._pool.lacking_bytes(0) > 0
+        """Whether its pool is overdrawn, or another run waits for room in it, and it holds more than its floors."""
+        pool = self._pool
+        return pool is not None and self._slack_used > 0 and pool.lacking_bytes(pool.awaited_bytes) > 0
+
+    def give_way(self) -> None:
+        """Gives back what the pool lacks, or who waits for room in it: at a time when its own thread is not at work."""
+        if self._pool is not None:
+            self.keep_needs(overdraw=self._pool.lacking_bytes(0) > 0)  # of what has been seen since
+            self.let_go(self._pool.awaited_bytes)
 
     def pool_resized(self, were_free_bytes: int) -> None:
         """Its budget grows with the pool. It does not shrink: what was promised to its stages stays theirs.
@@ -344,23 +201,26 @@ class Ledger:
 
     def let_go(
         self, wanted_bytes: int = 0, of_use: bool = True, asks_pool: bool = True, *, asker: Share | None = None
-    ) -> None:
+    ) -> bool:
         """Asks those who hold without need to let go, and also (`of_use`) those who could do with less.
 
         `asker` is the share that is short; None if all is wanted back that can be had.
         `asks_pool`: other runs too. Not for one that is asked by another run: with many of them it would never end.
+        Whether somebody was at work instead, in another thread.
         """
         if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
-            return
-        self._of_thread.asking = True
+            return False
+        self._of_thread.asking, self._of_thread.is_put_off = True, False
         self._of_thread.asker = asker
         try:
             self.wanted_bytes = wanted_bytes
             with self._lock:
                 releases = [release for release, is_of_use in self._releases.values() if of_use or not is_of_use]
-            self._of_thread.is_put_off = [release() for release in releases].count(True) > 0
+            is_put_off = [release() for release in releases].count(True) > 0
             if asks_pool and self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
-                self._pool.ask_others(self, wanted_bytes, of_use)
+                is_put_off |= self._pool.ask_others(self, wanted_bytes, of_use)
+            self._of_thread.is_put_off = is_put_off
+            return is_put_off
         finally:
             self._of_thread.asking, self._of_thread.asker = False, None
 
@@ -414,7 +274,7 @@ class Ledger:
         if self._pool is not None and slack_bytes:
             self._pool.give_back(slack_bytes)
             self._taken_from_pool -= slack_bytes
-        if self._num_waiting:
+        if self.num_waiting:
             self._freed.notify_all()
 
     def _take_from_pool(self, nbytes: int, overdraw: bool = False) -> bool:
@@ -444,49 +304,36 @@ class Ledger:
         """
         others_may_release = getattr(self._of_thread, "while_", None)
         put_off_until = perf_counter() + _PUT_OFF_S
-        while (others_may_release is not None and others_may_release()) or (
-            getattr(self._of_thread, "is_put_off", False) and perf_counter() < put_off_until
-        ):
-            with self._freed:
-                self._num_waiting += 1
-                try:
-                    self._freed.wait(_LOOK_AGAIN_S)
-                finally:
-                    self._num_waiting -= 1
-            if self.try_charge(share, nbytes, 0, lease):
-                return True
+        # Who works ahead and is not waited for has time: other runs need not hurry for that one.
+        has_time = others_may_release is not None and others_may_release()
+        with nullcontext() if has_time or self._pool is None else self._pool.awaiting(nbytes):
+            while (others_may_release is not None and others_may_release()) or (
+                getattr(self._of_thread, "is_put_off", False) and perf_counter() < put_off_until
+            ):
+                with self._freed:
+                    self.num_waiting += 1
+                    try:
+                        self._freed.wait(_LOOK_AGAIN_S)
+                    finally:
+                        self.num_waiting -= 1
+                if self.try_charge(share, nbytes, 0, lease):
+                    return True
         return others_may_release is not None and self.try_charge(share, nbytes, 0, lease)
 
     # Refusing.
-
-    def _too_small(self, name: str, floor_bytes: int) -> str:
-        rows = [(s.name, s.floor_bytes) for s in self.shares if s.floor_bytes] + [(name, floor_bytes)]
-        table = "\n".join(f"  {stage:<40} {format_bytes(need):>10}" for stage, need in rows)
-        total = self._floors + floor_bytes
-        return (
-            f"the stages need {format_bytes(total)} and the budget is {format_bytes(self.budget_bytes)}:\n"
-            f"{table}\nuse memory={total:_} or more"
-            f"{'' if self._pool is None else self._pool.about(others := self.held_by_others()[0], others + total)}"
-        )
 
     def held_by_others(self) -> tuple[int, int]:
         """What other runs have taken of its pool, and how much of that are their floors."""
         return (0, 0) if self._pool is None else self._pool.held_by_others(self, self._taken_from_pool)
 
-    def about_pool(self, share: Share, nbytes: int, single: bool) -> str:
-        """What there is to say of the pool when a charge is refused."""
-        if self._pool is None:
-            return ""
-        over = nbytes - max(0, share.floor_bytes + share.ahead_bytes - share.charged_bytes)
+    def about_pool(self, least_bytes: int, more_bytes: int = 0) -> str:
+        """What there is to say of the pool if this run needs so much of it, and so much more than it has."""
         others, _ = self.held_by_others()
-        enough = others + max(self._taken_from_pool + over, self.advise(share, nbytes if single else 0) or 0)
-        return self._pool.about(others, enough)
+        enough = others + max(self._taken_from_pool + more_bytes, least_bytes)
+        return "" if self._pool is None else self._pool.about(others, enough)
 
     def close(self) -> None:
-        """The run is over: gives the floors back, and to the pool all that was taken from it.
-
-        What is released after this, by somebody who was late, is on nobody's account but this one's.
-        """
+        """The run is over: gives the floors back, and to the pool all that was taken from it."""
         with self._lock:
             for share in self.shares:
                 over_before = share.slack_used_bytes
@@ -496,4 +343,8 @@ class Ledger:
             if self._pool is not None:
                 self._pool.give_back(self._taken_from_pool)
                 self._pool.leave(self)
-                self._pool, self._taken_from_pool, self._set_aside = None, 0, 0
+                self.leave_pool()
+
+    def leave_pool(self) -> None:
+        """From now on what is released is on nobody's account but this one's."""
+        self._pool, self._taken_from_pool, self._set_aside = None, 0, 0

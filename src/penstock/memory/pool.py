@@ -5,6 +5,8 @@ The contract:
 1. A run that opens takes the sum of its floors at once. What others hold beyond their floors they give back for it:
    they are asked, and waited for a moment, since one that is at work gives way only when it has done. Meanwhile nobody
    takes what he can do without. If it is still too little, or the floors alone do not fit, the run is refused.
+   An open run that needs more than is free has the others give way in the same manner; and who is read while
+   somebody waits gives way before it makes the next element.
 2. Open runs come first: each sets aside what its stages were seen to need before another takes it.
 3. A pool that is made smaller is *overdrawn* for as long as the floors of open runs are more than it. Floors stay with
    their runs. All else gives way, and nobody gets more until there is room; but what was free before may still be used,
@@ -15,6 +17,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Protocol
 
@@ -29,11 +33,16 @@ class _Member(Protocol):
     @property
     def floor_bytes(self) -> int: ...
 
-    def let_go(self, wanted_bytes: int, of_use: bool = True, asks_pool: bool = True) -> None: ...
+    @property
+    def slack_used_bytes(self) -> int: ...
+
+    def let_go(self, wanted_bytes: int, of_use: bool = True, asks_pool: bool = True) -> bool: ...
 
     def keep_needs(self, overdraw: bool) -> None: ...
 
     def pool_resized(self, were_free_bytes: int) -> None: ...
+
+    def leave_pool(self) -> None: ...
 
 
 class Pool:
@@ -42,13 +51,24 @@ class Pool:
     def __init__(self, total_bytes: int) -> None:
         self.total_bytes = total_bytes
         self.taken_bytes = 0
-        #: What a run that opens waits for; who can do without leaves it alone.
+        #: What runs wait for, to open or to go on; who can do without leaves it alone.
         self.awaited_bytes = 0
+        self._members: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._make_locks()
+
+    def _make_locks(self) -> None:
         # Reentrant: a garbage collection inside may close a run, which gives back.
         self._lock = threading.RLock()
         self._freed = threading.Condition(self._lock)
         self._opening = threading.Lock()  # one run at a time waits for floors
-        self._members: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def begin_anew(self) -> None:
+        """In a forked child: open runs are the parent's and not to be asked here; so are threads that hold a lock."""
+        self._make_locks()
+        for member in list(self._members):
+            member.leave_pool()
+        self._members.clear()
+        self.taken_bytes = self.awaited_bytes = 0
 
     @property
     def free_bytes(self) -> int:
@@ -78,6 +98,17 @@ class Pool:
             self.taken_bytes += nbytes
             return True
 
+    @contextmanager
+    def awaiting(self, nbytes: int) -> Iterator[None]:
+        """Within it the others know that somebody waits for so much."""
+        with self._lock:
+            self.awaited_bytes += nbytes
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.awaited_bytes -= nbytes
+
     def take_floors(self, member: _Member, nbytes: int, wait_s: float = _WAIT_S) -> bool:
         """Takes the floors of a run that opens, for which others give way; waits a moment for those who are at work."""
         if not self.awaited_bytes and self.try_take(nbytes):  # while another waits, that one comes first
@@ -86,20 +117,19 @@ class Pool:
         if not self._opening.acquire(timeout=wait_s):
             return False
         try:
-            self.awaited_bytes = nbytes
-            while True:
-                for other in self._others(member):
-                    other.let_go(nbytes, asks_pool=False)
-                    other.keep_needs(overdraw=False)
-                if self.try_take(nbytes):
-                    return True
-                floors = sum(other.floor_bytes for other in self._others(member))
-                if floors + nbytes > self.total_bytes or monotonic() >= deadline:
-                    return False
-                with self._freed:
-                    self._freed.wait(_LOOK_AGAIN_S)
+            with self.awaiting(nbytes):
+                while True:
+                    for other in self._others(member):
+                        other.let_go(nbytes, asks_pool=False)
+                        other.keep_needs(overdraw=False)
+                    if self.try_take(nbytes):
+                        return True
+                    floors = sum(other.floor_bytes for other in self._others(member))
+                    if floors + nbytes > self.total_bytes or monotonic() >= deadline:
+                        return False
+                    with self._freed:
+                        self._freed.wait(_LOOK_AGAIN_S)
         finally:
-            self.awaited_bytes = 0
             self._opening.release()
 
     def give_back(self, nbytes: int) -> None:
@@ -125,10 +155,13 @@ class Pool:
                 member.let_go(0, asks_pool=False)
                 member.keep_needs(overdraw=True)
 
-    def ask_others(self, member: _Member, wanted_bytes: int, of_use: bool) -> None:
-        """Asks the other runs to let go of what they hold without need, and (`of_use`) could do without."""
-        for other in self._others(member):
-            other.let_go(wanted_bytes, of_use, asks_pool=False)
+    def ask_others(self, member: _Member, wanted_bytes: int, of_use: bool) -> bool:
+        """Asks the other runs to let go of what they hold without need, and (`of_use`) could do without.
+
+        Whether some were at work instead, and have enough beyond their floors to be asked again.
+        """
+        others = [other for other in self._others(member) if other.let_go(wanted_bytes, of_use, asks_pool=False)]
+        return bool(others) and sum(other.slack_used_bytes for other in others) >= self.lacking_bytes(wanted_bytes)
 
     def held_by_others(self, member: _Member, own_bytes: int) -> tuple[int, int]:
         """What other runs have taken, and how much of it are floors; `own_bytes` is what the asker has."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import ElementTooLarge, OverBudget
+from ..errors import BudgetTooSmall, ElementTooLarge, OverBudget
 
 if TYPE_CHECKING:
-    from .ledger import Ledger, Share
+    from .ledger import Ledger
+    from .share import Share
 
-__all__ = ["format_bytes", "refusal"]
+__all__ = ["format_bytes", "refusal", "too_small"]
 
 
 def format_bytes(nbytes: float) -> str:
@@ -38,11 +39,24 @@ def refusal(ledger: Ledger, share: Share, nbytes: int, single: bool) -> OverBudg
     parts += [f"set aside for others: {format_bytes(aside)}"] if aside > 0 else []
     parts += [f"taken by other runs: {format_bytes(elsewhere)}"] if elsewhere > 0 else []
     listed = f" ({'; '.join(parts)})" if parts else ""
-    enough = max(ledger.budget_bytes - left + nbytes, ledger.advise(share, nbytes if single else 0) or 0)
+    advised = ledger.advise(share, nbytes if single else 0) or 0
+    enough = max(ledger.budget_bytes - left + nbytes, advised)
+    over = nbytes - max(0, share.floor_bytes + share.ahead_bytes - share.charged_bytes)
     kind = ElementTooLarge if single else OverBudget
     remark = f" ({text})" if (text := share.remark()) else ""
     return kind(
         f"asked for {format_bytes(nbytes)} more and holds {format_bytes(share.charged_bytes)}; "
         f"{format_bytes(left)} of the {format_bytes(ledger.budget_bytes)} budget are left to it{listed}; "
-        f"use memory={enough:_} or more{remark}, or make the stage hold less{ledger.about_pool(share, nbytes, single)}"
+        f"use memory={enough:_} or more{remark}, or make the stage hold less{ledger.about_pool(advised, over)}"
+    )
+
+
+def too_small(ledger: Ledger, name: str, floor_bytes: int) -> BudgetTooSmall:
+    """Why a stage cannot be opened: what all of them need."""
+    rows = [(s.name, s.floor_bytes) for s in ledger.shares if s.floor_bytes] + [(name, floor_bytes)]
+    table = "\n".join(f"  {stage:<40} {format_bytes(need):>10}" for stage, need in rows)
+    total = sum(need for _, need in rows)
+    return BudgetTooSmall(
+        f"the stages need {format_bytes(total)} and the budget is {format_bytes(ledger.budget_bytes)}:\n"
+        f"{table}\nuse memory={total:_} or more{ledger.about_pool(total)}"
     )

@@ -74,6 +74,7 @@ class SpillSpace:
         self._directory: str | None = None
         self._num_files = 0
         self._closed = False
+        self._owner = os.getpid()
         self._closer: weakref.finalize[[str, int, int], SpillSpace] | None = None
         self._lock = threading.RLock()
 
@@ -155,9 +156,10 @@ class SpillSpace:
             assert self.used_bytes >= 0, "more was released than was reserved"
 
     def remove(self, path: str, nbytes: int) -> None:
-        """Removes a file, and takes its bytes off the count."""
-        with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
-            os.unlink(path)
+        """Removes a file, and takes its bytes off the count; a forked child leaves its parent's file alone."""
+        if os.getpid() == self._owner:
+            with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
+                os.unlink(path)
         self.release(nbytes)
 
     @contextlib.contextmanager

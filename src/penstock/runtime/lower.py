@@ -111,8 +111,7 @@ class Stages:
         if short and not self.ledger.under_pressure:
             self.ledger.let_go(self.ledger.budget_bytes)
         elif self.ledger.should_give_way:
-            self.ledger.keep_needs(overdraw=True)  # of what has been seen since
-            self.ledger.let_go()
+            self.ledger.give_way()
         self.ledger.under_pressure = short
 
     def advice(self, refused: Share, one_bytes: int) -> int | None:

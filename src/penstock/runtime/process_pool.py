@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ..errors import BadArgument
 from ..memory.limits import available_bytes
 from ..memory.pool import Pool
@@ -11,6 +13,14 @@ __all__ = ["budget_bytes", "get_memory", "process_pool", "set_memory"]
 
 # Made when it is first needed: what the process may use is not asked for by an import.
 _POOL: list[Pool] = []
+
+
+def _begin_anew() -> None:
+    for pool in _POOL:
+        pool.begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def budget_bytes(memory: int | float | str | None) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay, written
 from ..element import Failed, arrays_in, nbytes_of
-from ..errors import PenstockError, StateError
+from ..errors import PenstockError, RunError, StateError
 from ..memory.allocator import return_freed_arrays
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
@@ -41,7 +43,7 @@ class Run:
     """An iterator over one epoch of a dataset, with a memory budget and a position that can be saved.
 
     Also a context manager. When an element's function raises, the error reaches the caller, and the next call of
-    `next()` goes on with the next element.
+    `next()` goes on with the next element. After an interrupt (Ctrl-C) it goes on with the one that was interrupted.
     """
 
     def __init__(
@@ -91,9 +93,12 @@ class Run:
         self._before: State = None
         self._demand = 1
         self._over = False
+        self._is_parents = False
+        self._is_interrupted = False
         self._ended_by: PenstockError | None = None
         self._last_position: State = None
         self._closer = _Closer(root, stages)
+        _OPEN.add(self)
 
     def _goes_singly(self, traits: Traits) -> bool:
         """Whether elements must be pulled one by one: they may be long in coming, or come in another order again."""
@@ -124,16 +129,24 @@ class Run:
     def _pull(self) -> None:
         if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
             raise self._ended_by
+        self._refuse_in_child()
+        if self._is_interrupted:
+            self._go_on()
         if self._over:
             raise StopIteration
-        self._stages.look_at_pressure()
-        self._num_before = self._num_delivered
-        self._rows, self._offset = [], 0
+        self._num_before, self._rows, self._offset = self._num_delivered, [], 0
         self._before = self._root.state()
         start = perf_counter_ns() if self._adapting else 0
         try:
+            self._stages.look_at_pressure()
             block = self._root.pull(self._demand)
+            if block is not None:
+                if self.ledger.is_untried:
+                    self._stages.keep_first_needs()
+                self._rows = block.rows()
         except BaseException as error:
+            # Such as Ctrl-C: stages may have been in the midst of anything, and threads of theirs have ended.
+            self._is_interrupted = not isinstance(error, Exception)
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
             if isinstance(error, PenstockError):
                 self._ended_by = type(error)(*error.args)  # without its frames, which refer to this run
@@ -142,18 +155,22 @@ class Run:
         if block is None:
             self._close_at("end")
             raise StopIteration
-        if self.ledger.is_untried:
-            self._stages.keep_first_needs()
-        rows = self._rows = block.rows()
-        self._offset = 0
         if self._adapting:
-            self._adapt(perf_counter_ns() - start, block.size, rows[0])
+            self._adapt(perf_counter_ns() - start, block.size, self._rows[0])
+
+    def _go_on(self) -> None:
+        """Opens the stages again, at the element that was interrupted."""
+        position, num_before = self._last_position, self._num_before
+        self._open(self._written)
+        self._num_before = num_before
+        self._move_to(position)
 
     def pull(self, n: int) -> Block | None:
         """The next 1 to n elements as they lie together, for who writes many at once; None at the end.
 
         Not to be mixed with `next`. Elements that failed are in it.
         """
+        self._refuse_in_child()
         if self._over:
             return None
         self._stages.look_at_pressure()
@@ -227,12 +244,18 @@ class Run:
         if at_end:
             self._close_at("end")
             return
-        below, offset = expect_list(state["position"], 2)
+        self._move_to(state["position"])
+
+    def _move_to(self, position: State) -> None:
+        below, offset = expect_list(position, 2)
         try:
             self._root.restore(below)
             replay(self._root, offset)
-        except (TypeError, ValueError, KeyError, IndexError) as error:
-            if isinstance(error, PenstockError):
+        except BaseException as error:
+            if not isinstance(error, Exception):  # on the way there: the next call begins again
+                self._is_interrupted = True
+                self._close_at(position)
+            if not isinstance(error, (TypeError, ValueError, KeyError, IndexError)) or isinstance(error, PenstockError):
                 raise
             raise StateError(f"the saved position is damaged: {below!r:.80}") from error
 
@@ -257,7 +280,8 @@ class Run:
 
     def close(self) -> None:
         """Ends all threads and gives all memory back. The run is over; a second call does nothing."""
-        if not self._over:
+        self._is_interrupted = False
+        if not self._over and not self._is_parents:
             self._close_at(self._position())
 
     def _close_at(self, position: State) -> None:
@@ -267,12 +291,27 @@ class Run:
         self._closer()
         self._rows, self._offset = [], 0
 
+    def _leave_to_parent(self) -> None:
+        """In a forked child: threads, locks that they may hold, and files are the parent's, who goes on with them."""
+        if not self._over:
+            self._is_parents = True
+            if self._offset < len(self._rows):
+                self._last_position, self._num_before, self._over = self._position(), self._num_delivered, True
+            self._rows, self._offset = [], 0
+
+    def _refuse_in_child(self) -> None:
+        if self._is_parents:
+            raise RunError(
+                f"this run was opened by the process that this one, {os.getpid()}, was forked from, and a run does not "
+                "survive fork; open one here with dataset.run()"
+            )
+
     def __del__(self) -> None:
         # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run,
         # by the frames of its traceback, and neither would ever be dropped.
         closer = getattr(self, "_closer", None)
         # At the end of the process threads are daemons: there is nothing worth waiting for.
-        if closer is not None and not closer.is_done and not sys.is_finalizing():
+        if closer is not None and not closer.is_done and not self._is_parents and not sys.is_finalizing():
             close_dropped(self, closer)
 
     def __enter__(self) -> Run:
@@ -280,6 +319,17 @@ class Run:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+_OPEN: WeakSet[Run] = WeakSet()  # and those that are over, as long as somebody has them
+
+
+def _leave_all_to_parent() -> None:
+    for run in list(_OPEN):
+        run._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class _Closer:

@@ -73,6 +73,82 @@ def test_others_are_asked_to_let_go() -> None:
     assert first.charged_bytes == 0
 
 
+def test_who_is_short_waits_for_a_run_that_is_at_work() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    lease = first.share("shuffle").acquire(80)
+    times_asked = 0
+    awaited: list[int] = []
+
+    def give_way() -> bool:
+        nonlocal times_asked
+        times_asked += 1
+        awaited.append(pool.awaited_bytes)
+        if times_asked == 3:
+            lease.release()
+        return times_asked < 3
+
+    first.on_shortage(give_way)
+    second.share("window").charge(50)
+    assert times_asked == 3
+    assert awaited == [0, 50, 50]  # the others know
+    assert pool.awaited_bytes == 0
+
+
+def test_who_has_only_floors_is_not_waited_for() -> None:
+    pool = Pool(100)
+    first, second = Ledger(100, pool), Ledger(100, pool)
+    first.share("shuffle", 60).charge(60)
+    asked: list[bool] = []
+    first.on_shortage(lambda: asked.append(True) or True)
+    with pytest.raises(OverBudget):
+        second.share("window").charge(50)
+    assert len(asked) == 1
+
+
+def test_two_that_are_at_work_and_short_both_end_their_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.memory.ledger._PUT_OFF_S", 0.1)
+    pool = Pool(100)
+    ledgers = [Ledger(100, pool), Ledger(100, pool)]
+    both_wait = threading.Barrier(2, timeout=10)
+    refused: list[OverBudget] = []
+
+    def work(ledger: Ledger) -> None:
+        share = ledger.share("shuffle")
+        share.charge(50)
+        ledger.on_shortage(lambda: True)  # at work, until its charge has ended
+        both_wait.wait()
+        with pytest.raises(OverBudget) as caught:
+            share.charge(20)
+        refused.append(caught.value)
+
+    threads = [threading.Thread(target=work, args=(ledger,)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(refused) == 2
+    assert (pool.taken_bytes, pool.awaited_bytes) == (100, 0)
+
+
+def test_who_is_read_gives_way_to_one_who_waits() -> None:
+    pool = Pool(100)
+    first = Ledger(100, pool)
+    share = first.share("shuffle", 20)
+    lease = share.acquire(80)
+    first.on_shortage(lambda: lease.settle(lease.nbytes - min(first.lacking_bytes, share.slack_used_bytes)))
+    assert not first.should_give_way
+    with pool.awaiting(50):
+        assert first.should_give_way
+        first.give_way()
+        assert lease.nbytes == 50
+        assert not first.should_give_way
+    with pool.awaiting(100):
+        first.give_way()
+        assert lease.nbytes == 20
+        assert not first.should_give_way  # the floor is its own
+
+
 def test_two_that_are_short_do_not_ask_each_other_for_ever() -> None:
     pool = Pool(10)
     first, second = Ledger(10, pool), Ledger(10, pool)

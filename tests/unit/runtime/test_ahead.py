@@ -1,6 +1,7 @@
 """Working ahead: the same elements, some of them ready before they are asked for, and never too many."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 
 import penstock as ps
 from penstock.block import Block
-from penstock.cursor import Cursor
-from penstock.element import Failed
+from penstock.cursor import Cursor, State
+from penstock.element import LEAF, Failed
 from penstock.memory.arena import Arena, Slots
-from penstock.memory.ledger import Ledger
+from penstock.memory.ledger import Lease, Ledger
+from penstock.memory.spill import SpillSpace
 from penstock.runtime.backends.ahead import AheadCursor
 from penstock.runtime.meter import Meter
 from tests.unit.fakes import ListCursor, Raises, all_of, all_with_errors
@@ -360,3 +362,78 @@ def test_what_was_chosen_is_in_the_stats() -> None:
         with D.range(10).prefetch(size).run() as run:
             (chosen,) = [stage["chosen"] for stage in run.stats()["stages"] if stage["chosen"]]
             assert chosen == {"buffer_size": expected}
+
+
+# --- on disk meanwhile ---
+
+
+SLOT_BYTES = 8192
+
+
+class Slotted(Cursor):
+    """Blocks of one array each, in slots of a stage of its own."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._num_given = 0
+
+    def pull(self, n: int) -> Block:
+        column = self._arena.empty((1, SLOT_BYTES // 8), np.dtype(np.int64))
+        column[:] = self._num_given
+        self._num_given += 1
+        return Block.of_columns(LEAF, [column], 1)
+
+    def state(self) -> State:
+        return self._num_given
+
+    def restore(self, state: State) -> None:
+        self._num_given = state
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_lies_on_the_floor_when_a_block_comes_back_from_disk_is_stowed_for_it(tmp_path: Path) -> None:
+    """It was just made, in a slot: for its own part of the ledger it would be as if it were first in turn."""
+    ledger = Ledger(40 * SLOT_BYTES)
+    slots = Slots(ledger)
+    batch, share = ledger.share("batch", SLOT_BYTES), ledger.share("prefetch", SLOT_BYTES)
+    others = ledger.share("others")
+    arena = Arena(slots, share)
+    spill = SpillSpace(str(tmp_path))
+    cursor = AheadCursor(Slotted(Arena(slots, batch)), 4, share, arena, Meter("prefetch"), spill=spill)
+    settle, made, go_on = cursor._admission.settle, threading.Event(), threading.Event()
+
+    def settle_and_wait(lease: Lease, block: Block) -> None:
+        settle(lease, block)
+        made.set()
+        assert go_on.wait(DEADLINE_S)
+
+    def number() -> int:
+        block = cursor.pull(1)
+        assert block is not None
+        return int(block.rows()[0][0])
+
+    go_on.set()
+    assert number() == 0
+    changed = cursor._threads.changed
+    with changed:
+        assert changed.wait_for(lambda: len(cursor._ready) == 4, DEADLINE_S)
+        cursor._admission.settle = settle_and_wait  # type: ignore[method-assign]
+    others.charge(ledger.slack_bytes + 3 * SLOT_BYTES)  # of what is ready all but the first goes to disk
+    assert [item.stowed for item in cursor._ready] == [False, True, True, True]
+    others.discharge(others.charged_bytes)
+    go_on.clear()
+    assert number() == 1
+    assert made.wait(DEADLINE_S)
+    slots.release_unused()
+    others.charge(ledger.slack_bytes)
+    assert share.charged_bytes == share.floor_bytes  # the newest, while its thread has yet to say that it is there
+    ledger.on_shortage(go_on.set)
+    assert [number() for _ in range(3)] == [2, 3, 4]
+    others.discharge(others.charged_bytes)
+    assert number() == 5
+    cursor.close()
+    spill.close()
+    slots.close()
+    assert ledger.charged_bytes == 0

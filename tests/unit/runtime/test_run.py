@@ -104,7 +104,7 @@ def test_after_an_error_the_run_goes_on(options: dict[str, Any], optimize: bool)
 
 
 @pytest.mark.parametrize("parallel", [None, 2])
-def test_what_is_no_error_of_an_element_ends_the_run(parallel: int | None) -> None:
+def test_what_is_no_error_of_an_element_closes_the_run(parallel: int | None) -> None:
     def stop(x: Any) -> Any:
         if x == 3:
             raise Stop
@@ -115,8 +115,6 @@ def test_what_is_no_error_of_an_element_ends_the_run(parallel: int | None) -> No
     seen: list[int] = []
     with pytest.raises(Stop):
         seen.extend(int(x) for x in run)
-    with pytest.raises(StopIteration):
-        next(run)
     assert seen == list(range(len(seen)))
     assert len(seen) <= 3
     assert run.ledger.charged_bytes == 0
@@ -126,6 +124,9 @@ def test_what_is_no_error_of_an_element_ends_the_run(parallel: int | None) -> No
         again.load_state_dict(state)
         rest = list(itertools.islice(again, 3 - len(seen)))
     assert seen + [int(x) for x in rest] == [0, 1, 2]
+    run.close()
+    with pytest.raises(StopIteration):
+        next(run)
 
 
 def test_a_run_that_needs_more_than_its_budget_says_so_and_is_closed() -> None:

@@ -164,6 +164,40 @@ def test_a_run_that_is_at_work_in_another_thread_gives_way() -> None:
     assert sorted(numbers) == [float(i + 1) for i in range(200)]
 
 
+def test_an_open_run_that_needs_more_gets_it_from_one_at_work() -> None:
+    """Its sizes are not known: what it needs is seen only when it runs."""
+    read: list[float] = []
+    begun, enough, errors = threading.Event(), threading.Event(), list[BaseException]()
+
+    def train() -> None:
+        try:
+            with elements(1_000_000).shuffle(30, seed=1).run() as run:
+                for element in run:
+                    read.append(element[0])
+                    begun.set()
+                    if enough.is_set():
+                        break
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            begun.set()
+
+    ps.set_memory("10MB")
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        assert begun.wait(WAIT_S)
+        for _ in range(3):
+            windows = elements(40).window(3).flat_map(lambda window: window.batch(3))
+            assert [row for batch in windows for row in batch[:, 0].tolist()] == list(range(40))
+    finally:
+        enough.set()
+        thread.join(WAIT_S)
+    assert not errors
+    with elements(1_000_000).shuffle(30, seed=1).run(memory="200MB") as undisturbed:
+        assert read == [next(undisturbed)[0] for _ in read]
+
+
 def test_a_run_that_does_not_fit_is_told_all_and_a_size_that_does() -> None:
     first, second = shuffled(), shuffled()
     needs = max(minimum(first), minimum(second))

@@ -30,7 +30,10 @@ class Stage:
             self.items.append(item)
         arena = Arena(Slots(ledger), self.share)
         self.spill = SpillSpace(str(folder))
-        self.stowage = Stowage(self.share, arena, self.spill, Threads("test"), lambda: self.items)
+        self.stowage = Stowage(self.share, arena, self.spill, Threads("test"), lambda: self.items, self.num_making)
+
+    def num_making(self) -> int:
+        return 0
 
     def take(self) -> Any:
         item = self.items.pop(0)

@@ -71,7 +71,7 @@ class AheadCursor(Cursor):
         self._trial = self._untried = _TRIAL_ELEMENTS
         self._threads = Threads("ahead")
         ready = self._ready
-        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: ready)
+        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: ready, self._num_making)
         self._note()
 
     def _note(self) -> None:
@@ -85,6 +85,9 @@ class AheadCursor(Cursor):
     def _may_release(self) -> bool:
         """Whether memory will come free without this thread: as long as its consumer waits for others, not for it."""
         return not self._threads.stopped and (not self._wanted or self._boundary.may_release())
+
+    def _num_making(self) -> int:
+        return int(self._making is not None)
 
     def _num_ready(self) -> int:
         return sum(item.size - item.offset for item in self._ready)

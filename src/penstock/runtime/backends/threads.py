@@ -96,7 +96,7 @@ class ParallelCursor(Cursor):
         self._is_short = self._was_short = False
         # In any order, whichever is ready is taken: none is the first, which has the floor to come back to.
         tickets: deque[Ready] = self._tickets if ordered else deque()
-        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: tickets)
+        self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: tickets, self._num_making)
 
     # --- in the workers ---
 
@@ -329,6 +329,9 @@ class ParallelCursor(Cursor):
             self._leave(ticket)
             self._num_lost_delivered += ticket.num_lost or 0
         return block
+
+    def _num_making(self) -> int:
+        return sum(not ticket.done for ticket in self._tickets) + (self._begun is not None)
 
     def _leave(self, ticket: Ready) -> None:
         self._tickets.remove(ticket)

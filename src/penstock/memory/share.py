@@ -1,0 +1,191 @@
+"""A share: one stage's part of the budget, and what it may ask of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from .lease import Lease, nothing_expected
+from .refusal import refusal
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+__all__ = ["Share"]
+
+
+class Share:
+    """One stage's part of the budget."""
+
+    __slots__ = (
+        "_ledger",
+        "ahead_bytes",
+        "charged_bytes",
+        "expects",
+        "floor_bytes",
+        "name",
+        "num_cursors",
+        "peak_bytes",
+        "planned_bytes",
+        "remark",
+        "spilled_bytes",
+    )
+
+    def __init__(self, ledger: Ledger, name: str, floor_bytes: int) -> None:
+        self._ledger = ledger
+        self.name = name
+        self.floor_bytes = floor_bytes
+        self.planned_bytes = floor_bytes  # the floor as it was when the run began
+        self.num_cursors = 1  # that have the floor in common
+        self.charged_bytes = 0
+        self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
+        self.peak_bytes = 0
+        self.spilled_bytes = 0
+        #: Says how much the stage will hold in the end, for one that gathers by what the data are.
+        self.expects: Callable[[], int] = nothing_expected
+        #: What else there is to say when it is refused something: that only the data can tell how much it will hold.
+        self.remark: Callable[[], str] = lambda: ""
+
+    @property
+    def run_id(self) -> int:
+        """The same for all shares of a run, as long as it is open."""
+        return id(self._ledger)
+
+    @property
+    def free_bytes(self) -> int:
+        """What is left to it: of its floor, and of the slack."""
+        return max(0, self.floor_bytes + self.ahead_bytes - self.charged_bytes) + self._ledger.slack_bytes
+
+    @property
+    def spare_bytes(self) -> int:
+        """What it may use at a time to make more than one element at once; none where all is needed elsewhere."""
+        # A quarter: the stages above and below have blocks of their own to make.
+        return 0 if self._ledger.frugal else max(0, self.free_bytes - self._ledger.headroom_bytes) // 4
+
+    @property
+    def num_waiting(self) -> int:
+        """How many threads of the run wait for room."""
+        return self._ledger.num_waiting
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is the one that asks, in this thread."""
+        return self._ledger.asker is self
+
+    @property
+    def would_help(self) -> bool:
+        """Whether who asks, in this thread, gains by what this share lets go of: a floor is its own alone."""
+        return self._ledger.asker in (None, self) or self.slack_used_bytes > 0
+
+    @property
+    def slack_used_bytes(self) -> int:
+        """What it holds beyond its floor."""
+        return max(self.ahead_bytes, self.charged_bytes - self.floor_bytes)
+
+    @property
+    def budget_bytes(self) -> int:
+        """The budget of the whole run, or the size of its pool if that was made smaller."""
+        return self._ledger.aim_bytes
+
+    @property
+    def common_bytes(self) -> int:
+        """What the floors of all stages leave of the budget."""
+        return max(0, self._ledger.aim_bytes - self._ledger.floor_bytes)
+
+    @property
+    def under_pressure(self) -> bool:
+        """Whether who can do with less should."""
+        return self._ledger.under_pressure
+
+    @property
+    def frugal(self) -> bool:
+        """Whether to make one element at a time."""
+        return self._ledger.frugal
+
+    @property
+    def is_untried(self) -> bool:
+        """Whether nobody knows yet what other stages will need."""
+        return self._ledger.is_untried
+
+    def may_work_ahead(self, nbytes: int) -> bool:
+        """Whether it may hold so many bytes more for speed alone: few while nobody knows what others will need."""
+        return not self.is_untried or self.charged_bytes + nbytes <= self._ledger.budget_bytes // 8
+
+    def waiting_while(self, others_may_release: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Within it this thread waits for room, as long as somebody is sure to release some without its help."""
+        return self._ledger.waiting_while(others_may_release)
+
+    def has_room(self, nbytes: int, ahead: bool = False) -> bool:
+        """Whether so many bytes could be charged now, without anybody's giving up what is of use."""
+        # Asked, not tried: bytes charged for a moment would be missed by another thread, and show in the peak.
+        if nbytes > self._free_bytes(ahead):
+            self._ledger.let_go(nbytes, of_use=False, asker=self)
+        return nbytes <= self._free_bytes(ahead)
+
+    def _free_bytes(self, ahead: bool) -> int:
+        return self._ledger.slack_bytes if ahead else self.free_bytes
+
+    def on_shortage(self, release: Callable[[], object]) -> Callable[[], None]:
+        """Names a function that gives up what could also lie on disk; returns one that takes it back.
+
+        It is called from any thread, when a charge would be refused, and must not wait for a lock: it says True if
+        another thread is at work on what it would give up, so that it may be asked again soon.
+        """
+        return self._ledger.on_shortage(release, of_use=True)
+
+    def raise_floor(self, nbytes: int) -> None:
+        """Sets more bytes aside for this share alone, if the slack has them: what it needs to go on at all."""
+        self._ledger.raise_floor(self, nbytes)
+
+    def acquire(self, nbytes: int) -> Lease:
+        """A lease of `nbytes`, or `OverBudget`."""
+        if nbytes:
+            self.charge(nbytes)
+        return Lease(self, nbytes)
+
+    def try_acquire(self, nbytes: int, ahead: bool = False) -> Lease | None:
+        """A lease of `nbytes`, or None where the budget has no room to spare; `ahead` of other leases or not."""
+        lease = Lease(self, 0, ahead)
+        return lease if self.try_charge(nbytes, lease) else None
+
+    def try_charge(self, nbytes: int, lease: Lease | None = None) -> bool:
+        """Puts `nbytes` on the ledger if there is room to spare, which leaves the headroom to others."""
+        return self._ledger.try_charge(self, nbytes, self._ledger.headroom_bytes, lease)
+
+    def charge_free(self, nbytes: int, leave_bytes: int = 0) -> bool:
+        """Puts `nbytes` on the ledger if they are free as it is; asks nobody to let go, so it is safe under a lock."""
+        return self._ledger.charge_free(self, nbytes, leave_bytes)
+
+    @property
+    def wanted_bytes(self) -> int:
+        """What somebody asked for last, of the slack and of what is left of the asker's floor."""
+        asker = self._ledger.asker
+        return self._ledger.wanted_bytes + (0 if asker is None else asker.free_bytes - self._ledger.slack_bytes)
+
+    @property
+    def lacking_bytes(self) -> int:
+        """What is missing for what somebody asked for last: how much a function named by `on_shortage` should free."""
+        return self._ledger.lacking_bytes
+
+    def charge_if_room(self, nbytes: int, lease: Lease) -> bool:
+        """Puts `nbytes` on the ledger if there is room, or others can make some at once."""
+        return self._ledger.try_charge(self, nbytes, 0, lease)
+
+    def charge(self, nbytes: int, single: bool = False, lease: Lease | None = None) -> None:
+        """Puts `nbytes` on the ledger; `OverBudget` where there is no room, `ElementTooLarge` for a single thing."""
+        ledger = self._ledger
+        if (
+            not ledger.try_charge(self, nbytes, 0, lease)
+            and not ledger.wait_and_charge(self, nbytes, lease)
+            and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
+        ):
+            raise refusal(ledger, self, nbytes, single)
+
+    def discharge(self, nbytes: int, lease: Lease | None = None) -> None:
+        """Takes `nbytes` off the ledger."""
+        self._ledger.discharge(self, nbytes, lease)
+
+    def come_first(self, lease: Lease) -> None:
+        """Moves what a lease holds ahead of others to the floor, as far as there is room on it."""
+        self._ledger.come_first(self, lease)
