@@ -141,3 +141,14 @@ def test_who_follows_the_numbers_gets_there_in_five_tries(sizes: list[int], prog
         named.append(enough)
         memory = enough
     assert len(named) <= 5, named
+
+
+@pytest.mark.parametrize(("length", "part"), [(lambda n: n % 50 + 1, 0.24), (lambda n: n * 37 % 211 + 1, 0.1)])
+def test_what_grows_for_a_while_is_not_taken_for_more_than_it_is(length: Callable[[int], int], part: float) -> None:
+    """Elements grow at first, and then no more; a batch is padded to the largest, and counts as such already."""
+    dataset = D.range(100).map(lambda n: np.full(length(int(n)), n)).padded_batch(20).map(np.ravel)
+    needed = smallest_that_works(dataset)
+    memory, named = int(needed * part), 0
+    while (enough := refusal_or_plan(dataset, memory)) is not None:
+        named = memory = enough
+    assert named < 5 * needed, (needed, named)

@@ -8,12 +8,14 @@ leave under the name whatever was written when an error came.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
-from ..errors import BadArgument
+from ..errors import BadArgument, SpillError
 from .paths import file_system_of, is_local, local_path
 
 __all__ = ["REMOTE_BYTES", "NewFile"]
@@ -34,8 +36,11 @@ class NewFile:
         self._system: Any = None
         if is_local(path):
             self._target = os.path.realpath(local_path(path))
+            # A name that is too long is refused now, not when the file is whole: until then it has another.
+            with self.writing(), contextlib.suppress(FileNotFoundError):
+                os.lstat(self._target)
             if os.path.islink(self._target):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                raise self.refused(OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
             if os.path.exists(self._target) and not os.path.isfile(self._target):
                 raise BadArgument(f"path: expected the name of a file, got {path!r}, which is something else")
         else:
@@ -51,7 +56,7 @@ class NewFile:
 
     def open(self, for_arrow: bool = False) -> Any:
         """A stream to write to, unbuffered where the file is of this machine; `for_arrow`: one that pyarrow knows."""
-        try:
+        with self.writing():
             if self._system is not None:
                 return self._system.open_output_stream(self._temporary)
             if for_arrow:
@@ -59,12 +64,10 @@ class NewFile:
 
                 return pa.OSFile(self._temporary, "wb")
             return open(self._temporary, "xb", buffering=0)
-        except OSError as error:
-            raise self.named(error) from None
 
     def publish(self, sync: bool = False) -> None:
         """Gives the file its name, after its stream was closed; `sync`: when all of it is on the disk."""
-        try:
+        with self.writing():
             if self._system is not None:
                 self._system.move(self._temporary, self._target)
                 return
@@ -72,8 +75,6 @@ class NewFile:
                 with open(self._temporary, "rb+") as file:
                     os.fsync(file.fileno())
             os.replace(self._temporary, self._target)
-        except OSError as error:
-            raise self.named(error) from None
 
     def discard(self) -> None:
         """Removes what was written, after its stream was closed."""
@@ -85,11 +86,28 @@ class NewFile:
         except FileNotFoundError:
             pass
 
-    def named(self, error: OSError) -> OSError:
-        """The same error with the name that the user gave."""
-        if error.errno is None:
-            return type(error)(f"{self._path}: {error}")
-        return type(error)(error.errno, error.strerror, self._path)
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While it is written: what the system refuses is told with the name that the user gave."""
+        try:
+            yield
+        except OSError as error:
+            raise self.refused(error) from error
+
+    def refused(self, error: OSError) -> SpillError:
+        """What to raise where the system refuses something."""
+        if isinstance(error, SpillError):
+            return error
+        why, folder = str(error), os.path.dirname(self._target)
+        if self._system is None and error.errno is not None:  # pyarrow's text names the other name
+            why = os.strerror(error.errno)
+            if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.isdir(folder):
+                why = f"there is no directory {folder}"
+        refused = SpillError(
+            f"cannot write to {self._path}: {why}; name a place that can be written to, with room in it"
+        )
+        refused.errno = error.errno
+        return refused
 
 
 def _writing_in_turn(system: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -104,8 +105,9 @@ class ParquetWriter:
             raise BadArgument("expected one element or more, got none: there are no columns without one")
         self._begin(None)
         self._flush()
-        self._writer.close()
-        self._file.close()
+        with self._new.writing():
+            self._writer.close()
+            self._file.close()
         self._new.publish(sync=True)
         self._file = None
 
@@ -114,9 +116,10 @@ class ParquetWriter:
         file, self._file = self._file, None
         if file is not None:
             try:
-                if self._writer is not None and self._writer.is_open:
-                    self._writer.close()
-                file.close()
+                with contextlib.suppress(OSError):  # it is thrown away; what was refused first is what matters
+                    if self._writer is not None and self._writer.is_open:
+                        self._writer.close()
+                    file.close()
             finally:
                 self._new.discard()
         self._waiting = []
@@ -130,10 +133,11 @@ class ParquetWriter:
         columns = [_column(stacks, spec) for stacks, spec in zip(self._waiting, self._specs, strict=True)]
         names, arrays = _nested(_named(self._structure), iter(columns))
         table = pa.table(dict(zip(names, arrays, strict=True)))
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._file, table.schema, compression=self._compression)
-        if self._num_waiting:
-            self._writer.write_table(table, row_group_size=self._num_waiting)
+        with self._new.writing():
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._file, table.schema, compression=self._compression)
+            if self._num_waiting:
+                self._writer.write_table(table, row_group_size=self._num_waiting)
         self._num_rows += self._num_waiting
         self._waiting = [[] for _ in self._specs]
         self._num_waiting = self._nbytes = 0

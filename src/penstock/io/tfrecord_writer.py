@@ -149,10 +149,8 @@ class TFRecordWriter:
             self._new.discard()
 
     def _end(self, file: BinaryIO) -> None:
-        try:
+        with self._new.writing():
             file.close()
-        except OSError as error:
-            raise self._new.named(error) from None
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -196,4 +194,4 @@ class TFRecordWriter:
                     done += file.write(left[done:])
         except OSError as error:
             self.discard()
-            raise self._new.named(error) from None
+            raise self._new.refused(error) from error

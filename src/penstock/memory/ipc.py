@@ -15,18 +15,18 @@ import json
 import os
 import struct
 import weakref
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import BadArgument, BadType, FormatError, PenstockError, SpillError
+from .checksum import CHECKSUM_KEY, UNKNOWN_CHECKSUM, has_right_body, has_right_checksum
 from .compression import copies_in, decompressing_bytes
 from .footer import BLOCK, before_blocks, blocks, footer_of_none, num_rows
 from .layout import Layout
 from .leaves import Views
-from .sink import CHECKSUM_TEXT, UNKNOWN_CHECKSUM, File, Sink, open_new
+from .sink import File, Sink, open_new
 from .walk import Found, Stored, batch_at, batches_in_footer
 
 if TYPE_CHECKING:
@@ -37,12 +37,11 @@ __all__ = ["ALONE_BYTES", "IpcReader", "IpcWriter", "Kind", "Stored", "rows_per_
 _OURS = "penstock"
 _MAGIC = b"ARROW1"
 _BEGINNING = _MAGIC + b"\0\0"
+_END_BYTES = 8  # behind the last batch: that there are no more
 #: An array this large is written from where it lies, in a batch of its own; smaller ones are stacked.
 ALONE_BYTES = 64 << 10
 _STACKED_BYTES = 1 << 20
 _STACKED_ROWS = 1024
-# The checksum of a batch's body, in the metadata of its head.
-_CHECKSUM = "penstock.crc32"
 
 
 class Kind(NamedTuple):
@@ -53,11 +52,13 @@ class Kind(NamedTuple):
     head_bytes: int  # magic and schema, which are written with the first batch
 
     @staticmethod
-    def of(layout: Layout | None, metadata: Mapping[str, str] = {}) -> Kind:
+    def of(layout: Layout | None, metadata: Mapping[str, str] = {}, checksums: bool = False) -> Kind:
         import pyarrow as pa
 
-        ours = json.dumps({"version": 1, "elements": None if layout is None else layout.to_json()})
-        texts = {**metadata, _OURS: ours}
+        ours = {"version": 1, "elements": None if layout is None else layout.to_json()}
+        if checksums:
+            ours["checksums"] = True
+        texts = {**metadata, _OURS: json.dumps(ours)}
         schema = pa.schema([], metadata=texts) if layout is None else layout.schema(texts)
         return Kind(layout, schema, 8 + schema.serialize().size)
 
@@ -132,7 +133,7 @@ class IpcWriter:
         if not rows:
             raise BadArgument("expected at least one element to write, got none")
         if self.kind is None:
-            self.kind = Kind.of(Layout.of(rows[0]), self._metadata)
+            self.kind = Kind.of(Layout.of(rows[0]), self._metadata, self._checksums)
         layout = self.kind.layout
         assert layout is not None
         taken_apart = []
@@ -158,7 +159,7 @@ class IpcWriter:
         if self._writer is None:
             self._start(kind)
         offset = self.bytes_written or kind.head_bytes
-        self._writer.write_batch(batch, custom_metadata={_CHECKSUM: UNKNOWN_CHECKSUM} if self._checksums else None)
+        self._writer.write_batch(batch, custom_metadata={CHECKSUM_KEY: UNKNOWN_CHECKSUM} if self._checksums else None)
         if self._checksums:
             self._sink.fill_in_checksum()
         self._sink.put()
@@ -193,7 +194,7 @@ class IpcWriter:
         if self._sink.closed:
             return
         try:
-            kind = self.kind = self.kind or Kind.of(None, self._metadata)
+            kind = self.kind = self.kind or Kind.of(None, self._metadata, self._checksums)
             if self._writer is None:
                 self._start(kind)
             self._writer.close()
@@ -263,6 +264,7 @@ class IpcReader:
         self._kind = kind
         # Bytes that others may have written are looked at before pyarrow is trusted with them.
         self._is_foreign = writer is None and kind is None
+        self._checksums = writer is not None and writer._checksums
         #: Whether a compressed batch was met.
         self.is_compressed = False
         self._batches: list[Stored] = []
@@ -349,16 +351,8 @@ class IpcReader:
             raise self.wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
 
     def _check(self, buffer: np.ndarray, stored: Stored) -> None:
-        """Compares the body of a batch with the checksum in its head, if it has one."""
-        if stored.nbytes < 8:
-            return
-        head_bytes = 8 + int(buffer[4:8].view("<u4")[0])
-        head = buffer[:head_bytes].tobytes()
-        found = head.find(CHECKSUM_TEXT[:6])
-        if found < 0:
-            return
-        text = head[found : found + len(UNKNOWN_CHECKSUM)]
-        if text != CHECKSUM_TEXT % zlib.crc32(buffer.data[head_bytes:]):
+        """Compares a batch with the checksum in its head."""
+        if not (has_right_checksum if self._checksums else has_right_body)(buffer):
             raise self.wrong(f"the batch at byte {stored.offset:,} is damaged: its bytes do not have its checksum")
 
     def fill(self, buffer: np.ndarray, offset: int) -> None:
@@ -433,6 +427,10 @@ class IpcReader:
             if lists_batches:
                 footer = self.read_bytes(start, footer_bytes)
                 self._batches = [self._stored(*place, start) for place in blocks(footer)]
+                ends = [stored.offset + stored.nbytes for stored in self._batches]
+                begins = [stored.offset for stored in self._batches[1:]]
+                if ends != [*begins, start - _END_BYTES][: len(ends)]:  # a batch that is named twice, or not at all
+                    raise self.wrong("its footer is damaged: it does not name batches one behind the other")
         except FormatError as error:
             raise error if str(error).startswith(self.path) else self.wrong(f"it is damaged: {error}") from error
         except PenstockError:
@@ -450,6 +448,7 @@ class IpcReader:
         if ours["version"] != 1:
             raise self.wrong(f"it has version {ours['version']!r} of the format; this penstock reads version 1")
         self.metadata = texts
+        self._checksums = ours.get("checksums", False)
         layout = None if ours["elements"] is None else Layout.from_json(ours["elements"])
         if layout is not None and not layout.schema({}).equals(schema):
             raise self.wrong("its columns are not those of the elements that it says it holds")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING, Any, Protocol
+
+from .checksum import UNKNOWN_CHECKSUM, with_checksum
 
 if TYPE_CHECKING:
     from .spill import SpillSpace
 
-__all__ = ["CHECKSUM_TEXT", "UNKNOWN_CHECKSUM", "File", "Sink", "open_new"]
+__all__ = ["File", "Sink", "open_new"]
 
-CHECKSUM_TEXT = b"crc32:%08x"
-UNKNOWN_CHECKSUM = b"crc32:????????"
 # Parts of a batch that are smaller than this are written together.
 _JOINED_BYTES = 4096
 
@@ -53,12 +52,9 @@ class Sink:
         pass
 
     def fill_in_checksum(self) -> None:
-        """Puts the checksum of a batch's body into its head, where room was left for it."""
+        """Puts the checksum of a batch into its head, where room was left for it."""
         head = next(i for i, part in enumerate(self._parts) if type(part) is bytes and UNKNOWN_CHECKSUM in part)
-        checksum = 0
-        for part in self._parts[head + 1 :]:
-            checksum = zlib.crc32(part, checksum)
-        self._parts[head] = self._parts[head].replace(UNKNOWN_CHECKSUM, CHECKSUM_TEXT % checksum)
+        self._parts[head] = with_checksum(self._parts[head], self._parts[head + 1 :])
 
     def put_if_long(self) -> None:
         """Writes what was collected, if it is much by now."""

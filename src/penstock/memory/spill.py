@@ -1,10 +1,10 @@
 """Spill space: one directory on disk for what a run cannot hold in memory.
 
 The directory is made with the first file in it and removed when the run is closed, collected or at exit. A process that
-is killed removes nothing; so each directory holds a lock file, locked for as long as its owner lives, and whoever makes
-a space next to it removes those whose lock is free. The lock, not the process id, says whether the owner lives: ids are
-used again. What does not carry our name, our lock file and our user's id is never touched, nor are files inside that we
-did not name.
+is killed removes nothing; so each directory holds a lock file, locked for as long as its owner lives, and the next run
+with the same parent, whether it spills or not, removes those whose lock is free. The lock, not the process id, says
+whether the owner lives: ids are used again. What does not carry our name, our lock file and our user's id is never
+touched, nor are files inside that we did not name.
 
 What a `cache` keeps on disk outlives the run that wrote it, in spaces of its own (`LastingSpill`). A run's limit is on
 all of it together: its own files and those of the caches that it reads.
@@ -19,6 +19,7 @@ import os
 import re
 import stat
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from weakref import WeakSet
@@ -35,6 +36,11 @@ _MARKER = b"penstock spill directory: removed by the next run if this file is no
 _IN_MEMORY = ("tmpfs", "ramfs")
 _GO_ON = "run.state_dict() is still good: load it into a new run, with Options(spill_dir=...) where nobody interferes"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Runs may be short and many, and the directory for temporary files long: those that do not spill look for what others
+# left so rarely that it takes a hundredth of the time at most.
+_TIMES_BETWEEN = 100
+_MOST_BETWEEN_S = 10.0
+_look_again_s: dict[str | None, float] = {}
 
 # One lock for the counts of all spaces: those of a run and of its caches are added up before either may grow.
 _COUNTING = threading.RLock()
@@ -77,6 +83,16 @@ class SpillSpace:
         self._owner = os.getpid()
         self._closer: weakref.finalize[[str, int, int], SpillSpace] | None = None
         self._lock = threading.RLock()
+
+    def remove_orphans(self) -> None:
+        """Removes what processes that died have left beside it, unless it was just looked for."""
+        start = time.monotonic()
+        if start < _look_again_s.get(self._parent, start):
+            return
+        with contextlib.suppress(OSError):  # what is wrong with the directory is told to who needs it
+            _remove_orphans(self._parent or default_directory())
+        now = time.monotonic()
+        _look_again_s[self._parent] = now + min(_MOST_BETWEEN_S, _TIMES_BETWEEN * (now - start))
 
     @property
     def directory(self) -> str:

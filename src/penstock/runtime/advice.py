@@ -49,9 +49,11 @@ def advice(
     needed += sum(max(0, s.charged_bytes - floors[key]) for key, s in shares.items() if s is not refused)
     # Twice what there is: less would be refused again and again where few elements are far larger than the others.
     advised = max(needed, 2 * ledger.budget_bytes)
-    # Where they keep growing, those to come are larger still: by as much again as they have grown, and more.
+    # Where they keep growing, those to come are larger still: by as much again as they have grown, and more. That much
+    # of the budget, or a little more: what is needed may have been judged by the largest already.
     growth = max(meter.growth for meter in meters.values())
-    return max(advised, int(max(needed, ledger.budget_bytes) * min(_MOST_GROWTH, growth * growth)))
+    grows = min(max(needed, ledger.budget_bytes), 1.25 * ledger.budget_bytes)
+    return max(advised, int(grows * min(_MOST_GROWTH, growth * growth)))
 
 
 def expected_on_disk(plan: Node, measured: Sequence[Measured]) -> int | None:

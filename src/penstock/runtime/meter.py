@@ -32,6 +32,8 @@ class Meter:
     waiting_ns: int = 0
     worker_ns: int = 0
     largest_bytes: int = 0
+    #: What all would take if each were as large as the largest that came with it; `num_bytes` goes by the first.
+    num_bytes_at_most: int = 0
     #: How many pulls gave an element that was larger than all before.
     num_larger: int = 0
     #: Whether it has said that there are no more elements.
@@ -72,7 +74,7 @@ class Meter:
         """How much larger than on average elements are by now, if nearly each is larger than those before; else 1."""
         if self.num_pulls < 8 or 2 * self.num_larger < self.num_pulls:
             return 1.0
-        return self.largest_bytes / max(1, self.typical_bytes)
+        return self.largest_bytes * self.num_elements / max(1, self.num_bytes_at_most)
 
     @property
     def busy_s(self) -> float:
@@ -120,6 +122,7 @@ class MeteredCursor(Cursor):
                 for column in block.columns:
                     nbytes += column.nbytes if column.dtype.kind != "O" else leaf_bytes(column)
                 meter.num_bytes += nbytes
+                meter.num_bytes_at_most += nbytes
                 if nbytes > meter.largest_bytes * block.size:
                     meter.largest_bytes = nbytes // block.size
                     meter.num_larger += 1
@@ -127,6 +130,7 @@ class MeteredCursor(Cursor):
                 nbytes = block.nbytes
                 meter.num_bytes += nbytes
                 longest = int(block.records[2].max()) + leaf_bytes(b"")
+                meter.num_bytes_at_most += longest * block.size
                 if longest > meter.largest_bytes:
                     meter.largest_bytes = longest
                     meter.num_larger += 1
@@ -138,6 +142,7 @@ class MeteredCursor(Cursor):
                     each = max(map(nbytes_of, rows))
                 elif block.size > 1 and type(rows[0]) is np.ndarray:  # nests would take longer than most functions do
                     each = max([getattr(row, "nbytes", 0) for row in rows])
+                meter.num_bytes_at_most += each * block.size
                 if each > meter.largest_bytes:
                     meter.largest_bytes = each
                     meter.num_larger += 1

@@ -55,7 +55,9 @@ def settings_of(options: Options, measured: tuple[Measured, ...] = ()) -> Settin
     def spill_space() -> SpillSpace:
         directory = None if options.spill_dir is None else os.fspath(options.spill_dir)
         limit = None if options.spill_limit is None else parse_bytes("spill_limit", options.spill_limit)
-        return SpillSpace(directory, limit)
+        space = SpillSpace(directory, limit)
+        space.remove_orphans()
+        return space
 
     pool = process_pool() if options.memory is None else None
     return Settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pyarrow import fs
 
 import penstock as ps
 from penstock.io import paths
-from penstock.io.new_file import _writing_in_turn
+from penstock.io.new_file import NewFile, _writing_in_turn
 
 D = ps.Dataset
 
@@ -63,7 +64,7 @@ def test_an_error_leaves_what_was_there(bucket: Path) -> None:
 
 def test_errors_name_the_uri(bucket: Path) -> None:
     for write in (ps.io.TFRecordWriter, ROWS.to_parquet, ROWS.to_tfrecord):
-        with pytest.raises(FileNotFoundError, match="s3://bucket/missing/t"):
+        with pytest.raises(ps.errors.SpillError, match="cannot write to s3://bucket/missing/t: "):
             write("s3://bucket/missing/t")
         with pytest.raises(ps.errors.BadArgument, match="expected the URI of a file system that pyarrow has"):
             write("nowhere://bucket/t")
@@ -96,3 +97,25 @@ def test_a_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     for write in (ROWS.map(failing).to_parquet, ROWS.map(failing).to_tfrecord):
         with pytest.raises(ps.errors.BadArgument, match="expected the name of a file"):
             write(tmp_path)
+
+
+def test_places_that_cannot_be_written_to_are_errors_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, why in (
+        (tmp_path / "no" / "t", "there is no directory .*/no"),
+        (tmp_path / "file" / "t", "there is no directory .*/file"),
+        (tmp_path / ("t" * 300), "File name too long"),
+    ):
+        for write in (ps.io.TFRecordWriter, ROWS.to_parquet, ROWS.to_tfrecord):
+            with pytest.raises(ps.errors.SpillError, match=f"cannot write to {path}: {why};") as refused:
+                write(path)
+            assert isinstance(refused.value, OSError)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_disk_that_is_full_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pa = importlib.import_module("pyarrow")
+    monkeypatch.setattr(NewFile, "open", lambda new, for_arrow=False: pa.OSFile("/dev/full", "wb"))
+    with pytest.raises(ps.errors.SpillError, match=f"cannot write to {tmp_path}/t: No space left on device"):
+        ROWS.to_parquet(tmp_path / "t")
+    assert os.listdir(tmp_path) == []

@@ -2,7 +2,6 @@
 
 import importlib
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import ElementTooLarge, FormatError
+from penstock.memory.checksum import UNKNOWN_CHECKSUM, with_checksum
 from penstock.memory.compression import codec_of
 from penstock.memory.footer import compressed_buffers
 from penstock.memory.ipc import IpcReader, IpcWriter
@@ -183,8 +183,10 @@ def damaged(path: Path, change: Any) -> None:
     body = memoryview(data)[stored.offset + len(head) : stored.offset + stored.nbytes]
     offset = max(found[1], key=lambda place: place[1])[0]
     change(body[offset:])
-    at = data.index(b"crc32:", stored.offset)
-    data[at : at + 14] = b"crc32:%08x" % zlib.crc32(body)
+    at = data.index(b"batch:", stored.offset)
+    data[at : at + 14] = UNKNOWN_CHECKSUM
+    begin, end = stored.offset + 8, stored.offset + len(head)
+    data[begin:end] = with_checksum(bytes(data[begin:end]), [body])
     path.write_bytes(data)
 
 

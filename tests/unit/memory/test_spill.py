@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock.errors import BadArgument, SpillError
 from penstock.memory.ipc import IpcWriter
-from penstock.memory.spill import LastingSpill, SpillSpace, _lies_in_memory, default_directory
+from penstock.memory.spill import LastingSpill, SpillSpace, _lies_in_memory, _look_again_s, default_directory
 
 OWNER = """
 import sys, time
@@ -100,6 +101,41 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> No
     assert not os.path.exists(left)
     space.close()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_run_that_does_not_spill_removes_what_was_left(tmp_path: Path) -> None:
+    plain = ps.Dataset.range(10).with_options(ps.Options(spill_dir=tmp_path))
+    for dataset in (plain, plain.cache(), plain.shuffle(5)):
+        left = orphan(tmp_path)
+        _look_again_s.clear()
+        list(dataset)
+        assert not left.exists()
+
+
+def test_short_runs_do_not_look_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("penstock.memory.spill.time.monotonic", lambda: now)
+    looks = []
+
+    def look(parent: str) -> None:
+        nonlocal now
+        looks.append(parent)
+        now += 0.01
+
+    monkeypatch.setattr("penstock.memory.spill._remove_orphans", look)
+    monkeypatch.setattr("penstock.memory.spill._look_again_s", {})
+    for later_s, num_looks in ((0, 1), (0.5, 1), (0.6, 2), (0.9, 2), (0.2, 3)):
+        now += later_s
+        SpillSpace(str(tmp_path)).remove_orphans()
+        assert len(looks) == num_looks
+    SpillSpace().remove_orphans()
+    assert looks[-1] == default_directory()
+
+
+def test_a_directory_that_cannot_be_looked_into_is_no_error_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.memory.spill._look_again_s", {})
+    monkeypatch.setattr("penstock.memory.spill.default_directory", lambda: "/nowhere/at/all")
+    assert list(ps.Dataset.range(3)) == [0, 1, 2]
 
 
 def orphan(parent: Path, name: str = "penstock-spill-1-abc") -> Path:
