@@ -29,6 +29,8 @@ __all__ = ["Cache"]
 
 # Fewer bytes are not worth a read of their own where the rest of a batch will be wanted too.
 _WORTH_READING_BYTES = 64 << 10
+# Several elements that a run put on disk together have a 16th of its budget and a head: never an eighth.
+_MOST_READ_AT_ONCE = 8
 # Batches of a file are not made smaller than this for want of memory.
 _LEAST_BATCH_BYTES = 8 << 10
 _TRAITS = Traits(keeps=True)
@@ -170,7 +172,7 @@ class _CacheCursor(Cursor):
             try:
                 return self._read(found, n)
             except OverBudget:  # the index of what is on disk has come to fill what an element needs
-                if not current.kept.forget_last():
+                if not current.kept.shorten_index():
                     raise
 
     def _read(self, found: Stretch, n: int) -> Block | None:
@@ -183,7 +185,8 @@ class _CacheCursor(Cursor):
                 return block
         assert self._pass is not None
         # Those of a file are never made again; in a spill file they may have been put by a run with a larger budget.
-        can_be_made = place.stored.num_rows > 1 and not self._pass.kept.is_in_file
+        is_large = place.stored.nbytes > self._context.share.budget_bytes // _MOST_READ_AT_ONCE
+        can_be_made = is_large and place.stored.num_rows > 1 and not self._pass.kept.is_in_file
         if not is_read and can_be_made and not self._has_room(place.stored.nbytes):
             return None
         if not is_read:
