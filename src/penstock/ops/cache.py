@@ -13,7 +13,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, detach, nbytes_of, string
-from ..errors import BadType, FormatError, OverBudget, PenstockError
+from ..errors import BadType, FormatError, OverBudget, PenstockError, SpillError
 from ..memory.arena import slot_bytes
 from ..memory.batch_index import BATCH_INDEX_BYTES
 from ..memory.cache_file import WHAT_TO_DO
@@ -147,8 +147,12 @@ class _CacheCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         current = self._pass or self._begin(self._store.begun(self._context))
-        found = current.kept.find(self._number, n)
-        block = self._read_with_room(current, found, n) if isinstance(found, Stretch) else found
+        try:
+            found = current.kept.find(self._number, n)
+            block = self._read_with_room(current, found, n) if isinstance(found, Stretch) else found
+        except SpillError:
+            self._store.forget(current)
+            raise
         if block is not None:
             self._number += block.size
             self._place = current.place_of(self._number)

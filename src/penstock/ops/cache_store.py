@@ -161,6 +161,12 @@ class CacheStore:
                 kept.reached, kept.failures = reached, list(failures)
             return kept
 
+    def forget(self, lost: CachedPass) -> None:
+        """Somebody else has changed what a pass has on disk: runs to come make its elements again."""
+        with self.lock:
+            if self.kept is lost:
+                self.kept = None
+
     def _new(self, context: Context, epoch: int) -> CachedPass:
         kept = KeptElements(Overflow(self._overflow.space))
         self.kept = CachedPass(epoch, drawn_seeds(context.node.input), kept)

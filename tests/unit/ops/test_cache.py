@@ -277,14 +277,24 @@ def test_a_cache_whose_directory_was_removed_goes_on_in_another(tmp_path: Path) 
     assert before not in tmp_path.iterdir()
 
 
-def test_files_of_a_cache_that_somebody_has_cut_are_told(tmp_path: Path) -> None:
-    ds = ps.Dataset.range(60).map(lambda x: np.full(1000, x)).cache()
+def test_files_of_a_cache_that_somebody_has_cut_are_told_and_their_elements_made_again(tmp_path: Path) -> None:
+    made = Counting(lambda x: np.full(1000, x))
+    ds = ps.Dataset.range(60).map(made).cache()
     ds = ds.with_options(ps.Options(memory=100_000, spill_dir=tmp_path))
     list(ds)
     for file in tmp_path.rglob("*.arrow"):
         os.truncate(file, 100)
-    with pytest.raises(ps.errors.SpillError, match=r"cache at .*bytes are missing.*somebody else has changed"):
-        list(ds)
+    found: list[int] = []
+    with ds.run() as run:
+        with pytest.raises(ps.errors.SpillError, match=r"cache at .*bytes are missing.*somebody else has changed"):
+            found.extend(int(x[0]) for x in run)
+        position = run.state_dict()
+    with ds.run() as more:
+        more.load_state_dict(position)
+        assert found + [int(x[0]) for x in more] == list(range(60))
+    made.calls.clear()
+    assert [int(x[0]) for x in ds] == [int(x[0]) for x in ds] == list(range(60))
+    assert made.calls == list(range(60))
 
 
 def on_disk(folder: Path) -> int:
