@@ -4,9 +4,10 @@ The contract:
 
 1. Elements are appended in order and read by number, as often as anybody likes, by cursors of any run.
 2. They lie in *chunks*: in memory, stacked where they are small, or on disk, as one batch of an Arrow file. A chunk has
-   no more than a 16th of the smallest budget that it met, or one element
-   more; in a file that is to last, no more than every run can read again. Where each chunk lies on disk is on the
-   ledger as well; or, in a file that is to last, so little is remembered that it does not grow (`batch_index`).
+   no more than a 16th of the smallest budget that it met, or one element; in a file that is to last, no more than every
+   run can read again. Where each chunk lies on disk is on the ledger as well, and where that has no room, chunks that
+   follow each other on disk are remembered together; in a file that is to last, so little is remembered that it does
+   not grow (`batch_index`). So what was appended is not lost.
 3. What lies in memory is on the ledger of every run that has joined, before it is there.
 4. Memory is taken only while each of these runs keeps a quarter of its budget for others. When one of them is short,
    the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
@@ -20,19 +21,20 @@ The contract:
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from ..block import Block, concat_blocks
-from ..element import Structure, arrays_in, nbytes_of
-from ..errors import SpecMismatch
+from ..block import Block
+from ..element import Structure, nbytes_of
+from ..errors import OverBudget
 from .arena import slot_bytes
 from .batch_index import BATCH_INDEX_BYTES, BatchIndex
+from .chunk import Chunk, is_idle, merged, stacked
 from .ledger import Share
 from .place import BATCH_HEAD_BYTES, CHUNK_ROWS, Files, Place, Stretch, most_index_bytes
 
@@ -46,16 +48,6 @@ _SCALE_BYTES = 128 << 20
 _STACKED_BYTES = 1024
 # A chunk's own objects.
 _CHUNK_OBJECT_BYTES = 512
-
-
-class _Chunk:
-    __slots__ = ("block", "nbytes", "place", "size")
-
-    def __init__(self, size: int, block: Block | None, place: Place | None, nbytes: int) -> None:
-        self.size = size
-        self.block = block
-        self.place = place
-        self.nbytes = nbytes  # on the ledgers
 
 
 class _Account:
@@ -88,13 +80,14 @@ class KeptElements:
         self._files = files
         self._in_memory = in_memory
         self._stopped = files is None
-        self._chunks: list[_Chunk] = []
+        self._chunks: list[Chunk] = []
         self._starts: list[int] = []
-        self._movable: list[_Chunk] = []
-        self._pinned: list[_Chunk] = []
+        self._movable: list[Chunk] = []
+        self._pinned: list[Chunk] = []
         self._tail: list[Any] = []
         self._tail_bytes = 0  # on the ledgers
         self._tail_length = 0  # as long as it would be on disk, about
+        self._lacking_bytes = 0  # for the place of what could not be appended
         self._accounts: dict[int, _Account] = {}
         self._owner = os.getpid()
         self._lock = threading.RLock()
@@ -133,27 +126,25 @@ class KeptElements:
             if index >= 0 and number < self._starts[index] + self._chunks[index].size:
                 chunk, offset = self._chunks[index], number - self._starts[index]
                 if chunk.place is not None:
-                    return Stretch(chunk.place, offset)
+                    return chunk.find_on_disk(offset)
                 assert chunk.block is not None
                 return chunk.block[offset : offset + n]
             offset = number - (self.num_kept - len(self._tail))
             rows = self._tail[offset : offset + n] if offset >= 0 else []
             return Block.of_rows(rows, has_failures=False) if rows else None
 
-    def forget_last(self) -> bool:
-        """Lets some elements go that came last, and the place they have in the index; whether there were any."""
+    def shorten_index(self) -> bool:
+        """Has fewer places on disk to remember, which then take longer to find; whether that was possible."""
         with self._lock:
-            if not self._chunks and not self._tail:
-                return False
-            self._drop_last()
-            return True
+            return self._merge_places()
 
     # Growing.
 
     def append(self, rows: list[Any], sizes: list[int]) -> list[bool]:
-        """Keeps elements that come next; as many of them as can be kept. The caller is one who has joined.
+        """Keeps elements that come next. The caller is one who has joined.
 
-        Tells of each whether it is on the ledger as what is kept; it is the caller's otherwise.
+        Tells of each whether it is on the ledger as what is kept; it is the caller's otherwise. Of fewer than there are
+        where the others have no room before `make_room` was called.
         """
         ours: list[bool] = []
         with self._lock:
@@ -161,26 +152,56 @@ class KeptElements:
             if self._owner != os.getpid():
                 self._stopped = True  # a forked child must not write into its parent's files
             most_rows, most_bytes = self._chunk_limits()
-            is_strict = self._index is not None  # else the last element of a chunk may reach beyond
             # In memory a view takes next to nothing; on disk, or read from there, it is as long as it is.
-            length_of = _length if is_strict else nbytes_of
+            length_of = nbytes_of if self._index is None else _length
             lengths = [max(size, length_of(row)) for row, size in zip(rows, sizes, strict=True)]
             start = 0
             while start < len(rows) and not self._stopped:
-                if self._tail and self._tail_length + lengths[start] * is_strict > most_bytes:
+                if self._tail and self._tail_length + lengths[start] > most_bytes:
                     self._close_tail()
                     continue
                 stop, length = start + 1, lengths[start]
                 while stop < len(rows) and len(self._tail) + stop - start < most_rows:
-                    if self._tail_length + length + lengths[stop] * is_strict > most_bytes:
+                    if self._tail_length + length + lengths[stop] > most_bytes:
                         break
                     length += lengths[stop]
                     stop += 1
-                ours += [self._append(rows[start:stop], sum(sizes[start:stop]), length)] * (stop - start)
+                is_ours = self._append(rows[start:stop], sum(sizes[start:stop]), length)
+                if is_ours is None:
+                    break
+                ours += [is_ours] * (stop - start)
                 if len(self._tail) >= most_rows or self._tail_length >= most_bytes:
                     self._close_tail()
                 start = stop
-        return ours + [False] * (len(rows) - len(ours))
+            return ours + [False] * (len(rows) - len(ours)) if self._stopped else ours
+
+    def make_room(self) -> None:
+        """Makes room for the place of elements on disk. Without a lock: others are asked to let go of what they hold.
+
+        Where nobody has any and nothing can be remembered together, what comes from here on is not kept.
+        """
+        with self._lock:
+            shares, nbytes = self._shares(), self._lacking_bytes
+        for share in shares:
+            try:
+                share.charge(nbytes)
+            except OverBudget:
+                with self._lock:
+                    self._stopped = not self._merge_places()
+                return
+            share.discharge(nbytes)
+
+    def _merge_places(self) -> bool:
+        """Remembers chunks together that follow each other on disk too; whether there were any."""
+        chunks = merged(self._chunks)
+        saved = sum(chunk.nbytes for chunk in self._chunks) - sum(chunk.nbytes for chunk in chunks)
+        if not saved:
+            return False
+        first = self._starts[0]
+        self._chunks = chunks
+        self._starts = [first, *(first + size for size in accumulate(chunk.size for chunk in chunks[:-1]))]
+        self._discharge(saved)
+        return True
 
     def _chunk_limits(self) -> tuple[int, int]:
         """How many elements a chunk has, and how many bytes."""
@@ -191,8 +212,8 @@ class KeptElements:
         most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._shares()]])
         return scale * CHUNK_ROWS, most_bytes
 
-    def _append(self, rows: list[Any], nbytes: int, length: int) -> bool:
-        """Keeps some elements; whether they are on the ledger."""
+    def _append(self, rows: list[Any], nbytes: int, length: int) -> bool | None:
+        """Keeps some elements; whether they are on the ledger, or None where not even their place has room."""
         if self._charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes):
             self._tail += rows
             self._tail_bytes += nbytes
@@ -200,11 +221,10 @@ class KeptElements:
             self.num_kept += len(rows)
             return True
         self._close_tail()
-        # Where not even the place of elements on disk has room, those that come from here on are not kept.
         index_bytes = self._most_index_bytes(rows)
         if self._stopped or not (self._charge(index_bytes) or self._charge_after_moving(index_bytes, 0)):
-            self._stopped = True
-            return False
+            self._lacking_bytes = index_bytes
+            return None
         try:
             place = self._store(rows)
         except BaseException:
@@ -215,7 +235,7 @@ class KeptElements:
             self._stopped = True
             return False
         self._discharge(index_bytes - self._index_bytes_of(place))
-        self._add(_Chunk(len(rows), None, place, self._index_bytes_of(place)))
+        self._add(Chunk(len(rows), None, place, self._index_bytes_of(place)))
         self._keep_plenty()
         return False
 
@@ -232,7 +252,7 @@ class KeptElements:
         """Makes a chunk of the tail: in memory if there is room, else on disk."""
         if not self._tail:
             return
-        chunk = _Chunk(len(self._tail), Block.of_rows(self._tail, has_failures=False), None, self._tail_bytes)
+        chunk = Chunk(len(self._tail), Block.of_rows(self._tail, has_failures=False), None, self._tail_bytes)
         has_plenty = all(map(_has_plenty, self._shares()))
         # Of next to nothing the place on disk would take more than it takes here.
         if self._in_memory and (has_plenty or chunk.nbytes <= self._most_index_bytes(self._tail)):
@@ -250,7 +270,7 @@ class KeptElements:
     def _clear_tail(self) -> None:
         self._tail, self._tail_bytes, self._tail_length = [], 0, 0
 
-    def _add(self, chunk: _Chunk) -> None:
+    def _add(self, chunk: Chunk) -> None:
         if self._index is not None and chunk.place is not None:
             self._index.add(chunk.place.stored)
         else:
@@ -258,18 +278,18 @@ class KeptElements:
             self._chunks.append(chunk)
         self.num_kept += chunk.size
 
-    def _stack(self, chunk: _Chunk) -> None:
+    def _stack(self, chunk: Chunk) -> None:
         """Stacks elements that are small and alike: that takes less space and makes batches cheap."""
         block = chunk.block
         assert block is not None
         extra = block.nbytes
         if extra > _STACKED_BYTES * chunk.size or extra + _CHUNK_OBJECT_BYTES > chunk.nbytes or not self._charge(extra):
             return
-        stacked = _stacked(block)
-        if stacked is not None:
-            nbytes = stacked.nbytes + _CHUNK_OBJECT_BYTES
+        columns = stacked(block)
+        if columns is not None:
+            nbytes = columns.nbytes + _CHUNK_OBJECT_BYTES
             self._discharge(chunk.nbytes - nbytes)
-            chunk.block, chunk.nbytes = stacked, nbytes
+            chunk.block, chunk.nbytes = columns, nbytes
         self._discharge(extra)
 
     def finish(self) -> None:
@@ -290,19 +310,19 @@ class KeptElements:
                 share.spilled_bytes += place.stored.nbytes
         return place
 
-    def _move(self, chunk: _Chunk) -> None:
+    def _move(self, chunk: Chunk) -> None:
         """Moves a chunk to disk, if it can be stored at all."""
         assert chunk.block is not None
         chunk.place = self._store(chunk.block.rows())
         if chunk.place is not None:
             index_bytes = self._index_bytes_of(chunk.place)
-            self._pinned.append(_Chunk(chunk.size, chunk.block, None, chunk.nbytes - index_bytes))
+            self._pinned.append(Chunk(chunk.size, chunk.block, None, chunk.nbytes - index_bytes))
             chunk.block, chunk.nbytes = None, index_bytes
             self._release_pinned()
 
     def _release_pinned(self) -> None:
         """Takes what went to disk off the ledgers as soon as nobody looks at it."""
-        for chunk in [chunk for chunk in self._pinned if _is_idle(chunk)]:
+        for chunk in [chunk for chunk in self._pinned if is_idle(chunk)]:
             self._pinned.remove(chunk)
             self._discharge(chunk.nbytes)
 
@@ -313,11 +333,11 @@ class KeptElements:
         for chunk in reversed(self._movable):
             if not is_short():
                 break
-            if chunk.block is not None and self._is_worth_moving(chunk) and _is_idle(chunk):
+            if chunk.block is not None and self._is_worth_moving(chunk) and is_idle(chunk):
                 self._move(chunk)
         self._movable = [chunk for chunk in self._movable if chunk.block is not None]
 
-    def _is_worth_moving(self, chunk: _Chunk) -> bool:
+    def _is_worth_moving(self, chunk: Chunk) -> bool:
         assert chunk.block is not None
         return chunk.nbytes > self._most_index_bytes(chunk.block[:1].rows())
 
@@ -348,6 +368,10 @@ class KeptElements:
                 self._make_fit(share)
                 self._release_pinned()
                 while not share.charge_free(self.nbytes, share.budget_bytes // 4):
+                    if self._merge_places() or self._move_last():
+                        continue
+                    if share.charge_free(self.nbytes, share.budget_bytes // 8):
+                        break  # the index alone: the run before had come to this too
                     if self._chunks or self._tail:
                         self._drop_last()
                     else:  # what is left is nothing but what callers of other runs look at
@@ -359,8 +383,10 @@ class KeptElements:
 
     def _make_fit(self, share: Share) -> None:
         """Moves to disk what a new run has no room for, and chunks that are too large for it to get rid of later."""
+        if self._owner == os.getpid() and share.free_bytes < self.nbytes + share.budget_bytes // 4:
+            self._close_tail()
         for chunk in self._movable if self._owner == os.getpid() else ():
-            if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and _is_idle(chunk):
+            if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and is_idle(chunk):
                 self._move(chunk)
         self._move_newest(lambda: share.free_bytes < self.nbytes + share.budget_bytes // 4)
 
@@ -378,6 +404,16 @@ class KeptElements:
     def _let_pinned_go(self) -> None:
         self._discharge(sum(chunk.nbytes for chunk in self._pinned))
         self._pinned.clear()
+
+    def _move_last(self) -> bool:
+        """Moves a chunk to disk though somebody may look at it, who then has it alone; whether one could be moved."""
+        for chunk in reversed(self._movable if self._owner == os.getpid() else ()):
+            if chunk.block is not None and self._is_worth_moving(chunk):
+                self._move(chunk)
+                self._let_pinned_go()
+                if chunk.place is not None:
+                    return True
+        return False
 
     def _drop_last(self) -> None:
         """Forgets the last elements: a run has no room for them, and no file can hold them."""
@@ -429,41 +465,3 @@ def _length(row: Any) -> int:
     leaves = Structure.of(row).flatten(row)
     is_view = all(isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind not in "OSU" for leaf in leaves)
     return nbytes_of(row) if is_view else 2 * nbytes_of(row)
-
-
-def _is_idle(chunk: _Chunk) -> bool:
-    """Whether nobody holds one of its elements, or a view of one: moved to disk they would still be in memory."""
-    block = chunk.block
-    assert block is not None
-    count = sys.getrefcount
-    if block.columns is not None:
-        return all(count(block.columns[i]) <= 2 for i in range(len(block.columns)))
-    rows = block.rows()
-    for i in range(len(rows)):
-        # From here the list and the argument refer to a row; its parent, this list and the argument to an array.
-        if count(rows[i]) > 2:
-            return False
-        arrays = arrays_in(rows[i])
-        if arrays and arrays[0] is not rows[i] and any(count(arrays[j]) > 3 for j in range(len(arrays))):
-            return False
-        if any(_viewers(array) for array in arrays):
-            return False
-    return True
-
-
-def _viewers(array: np.ndarray) -> int:
-    """How many arrays besides this one look at the memory that it was made to own."""
-    base = array.base
-    # This name, the argument, and the array itself.
-    return 0 if base is None else sys.getrefcount(base) - 3
-
-
-def _stacked(chunk: Block) -> Block | None:
-    """The elements as columns of their own, or None if they are not alike."""
-    try:
-        stacked = concat_blocks([chunk], np.empty)
-    except SpecMismatch:
-        return None
-    for column in stacked.columns or () if stacked is not None else ():
-        column.flags.writeable = False
-    return stacked

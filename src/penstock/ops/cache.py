@@ -13,7 +13,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, detach, nbytes_of, string
-from ..errors import BadType, FormatError, OverBudget, PenstockError
+from ..errors import BadType, FormatError, OverBudget, PenstockError, SpillError
 from ..memory.arena import slot_bytes
 from ..memory.batch_index import BATCH_INDEX_BYTES
 from ..memory.cache_file import WHAT_TO_DO
@@ -29,6 +29,8 @@ __all__ = ["Cache"]
 
 # Fewer bytes are not worth a read of their own where the rest of a batch will be wanted too.
 _WORTH_READING_BYTES = 64 << 10
+# Several elements that a run put on disk together have a 16th of its budget and a head: never an eighth.
+_MOST_READ_AT_ONCE = 8
 # Batches of a file are not made smaller than this for want of memory.
 _LEAST_BATCH_BYTES = 8 << 10
 _TRAITS = Traits(keeps=True)
@@ -146,8 +148,12 @@ class _CacheCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         current = self._pass or self._begin(self._store.begun(self._context))
-        found = current.kept.find(self._number, n)
-        block = self._read_with_room(current, found, n) if isinstance(found, Stretch) else found
+        try:
+            found = current.kept.find(self._number, n)
+            block = self._read_with_room(current, found, n) if isinstance(found, Stretch) else found
+        except SpillError:
+            self._store.forget(current)
+            raise
         if block is not None:
             self._number += block.size
             self._place = current.place_of(self._number)
@@ -171,7 +177,7 @@ class _CacheCursor(Cursor):
             try:
                 return self._read(found, n)
             except OverBudget:  # the index of what is on disk has come to fill what an element needs
-                if not current.kept.forget_last():
+                if not current.kept.shorten_index():
                     raise
 
     def _read(self, found: Stretch, n: int) -> Block | None:
@@ -184,7 +190,8 @@ class _CacheCursor(Cursor):
                 return block
         assert self._pass is not None
         # Those of a file are never made again; in a spill file they may have been put by a run with a larger budget.
-        can_be_made = place.stored.num_rows > 1 and not self._pass.kept.is_in_file
+        is_large = place.stored.nbytes > self._context.share.budget_bytes // _MOST_READ_AT_ONCE
+        can_be_made = is_large and place.stored.num_rows > 1 and not self._pass.kept.is_in_file
         if not is_read and can_be_made and not self._has_room(place.stored.nbytes):
             return None
         if not is_read:

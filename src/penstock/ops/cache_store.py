@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -63,28 +64,37 @@ class CachedPass:
 
     def passed(self, place: int, number: int, rows: list[Any]) -> list[Any]:
         """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
-        with self._lock:
-            rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
-            good = [sealed(row) for row in rows if type(row) is not Failed]
-            late = self.kept.num_kept - number
-            kept = [False] * len(good)
-            if 0 <= late < len(good):
-                kept[late:] = self.kept.append([row for row, _ in good[late:]], [nbytes for _, nbytes in good[late:]])
-            # What is not kept in memory is shown as it came: who holds it must see that it is nobody else's.
-            left = ((row, is_kept) for (row, _), is_kept in zip(good, kept, strict=True))
-            shown: list[Any] = []
-            for row in rows:
-                if type(row) is not Failed:
-                    as_kept, is_kept = next(left)
-                    shown.append(as_kept if is_kept else row)
-                    number += 1
-                elif place >= self.reached:
-                    self.failures.append(number)
-                    shown += [] if self.hides_failures else [row]
-                place += 1
-                self.reached = max(self.reached, place)
-            self._finish_if_complete()
-            return shown
+        rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
+        good = [sealed(row) for row in rows if type(row) is not Failed]
+        kept = [False] * len(good)
+        while True:
+            with self._lock:
+                done = self.kept.num_kept - number
+                if 0 <= done < len(good):
+                    ours = self.kept.append([row for row, _ in good[done:]], [nbytes for _, nbytes in good[done:]])
+                    kept[done : done + len(ours)] = ours
+                    done += len(ours)
+                if not 0 <= done < len(good):
+                    # What is not kept in memory is shown as it came: who holds it must see that it is nobody else's.
+                    left = (row if is_kept else None for (row, _), is_kept in zip(good, kept, strict=True))
+                    return self._shown(place, number, rows, left)
+            self.kept.make_room()
+
+    def _shown(self, place: int, number: int, rows: list[Any], kept: Iterator[Any]) -> list[Any]:
+        """What to show of elements from the input: those of them that are kept in memory as they are kept there."""
+        shown: list[Any] = []
+        for row in rows:
+            if type(row) is not Failed:
+                as_kept = next(kept)
+                shown.append(row if as_kept is None else as_kept)
+                number += 1
+            elif place >= self.reached:
+                self.failures.append(number)
+                shown += [] if self.hides_failures else [row]
+            place += 1
+            self.reached = max(self.reached, place)
+        self._finish_if_complete()
+        return shown
 
     def ended(self, number: int) -> None:
         """The input has no more elements."""
@@ -150,6 +160,12 @@ class CacheStore:
             if reached > kept.reached and kept.reached != OF_FILE:
                 kept.reached, kept.failures = reached, list(failures)
             return kept
+
+    def forget(self, lost: CachedPass) -> None:
+        """Somebody else has changed what a pass has on disk: runs to come make its elements again."""
+        with self.lock:
+            if self.kept is lost:
+                self.kept = None
 
     def _new(self, context: Context, epoch: int) -> CachedPass:
         kept = KeptElements(Overflow(self._overflow.space))

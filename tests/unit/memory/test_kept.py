@@ -31,7 +31,11 @@ def joined(kept: KeptElements, budget_bytes: int) -> Share:
 
 def append(kept: KeptElements, *rows: Any) -> None:
     pairs = [sealed(row) for row in rows]
-    kept.append([row for row, _ in pairs], [nbytes for _, nbytes in pairs])
+    while pairs:
+        done = kept.append([row for row, _ in pairs], [nbytes for _, nbytes in pairs])
+        pairs = pairs[len(done) :]
+        if pairs:
+            kept.make_room()
 
 
 def read(kept: KeptElements, number: int, n: int = 1) -> list[Any]:
@@ -83,7 +87,7 @@ def test_it_gives_way_to_a_stage_that_is_short(space: SpillSpace) -> None:
     ledger = Ledger(200_000)
     share, other = ledger.share("cache"), ledger.share("batch")
     kept.join(share)
-    for i in range(10):
+    for i in range(11):  # the last one waits for what would be stored with it
         append(kept, np.full(1000, i))
     assert on_disk(kept) == []
     other.charge(150_000)
@@ -91,7 +95,7 @@ def test_it_gives_way_to_a_stage_that_is_short(space: SpillSpace) -> None:
     assert on_disk(kept) == list(range(on_disk(kept)[0], 10))
     assert 0 < on_disk(kept)[0] < 8  # no more than was asked for
     other.charge(30_000)
-    assert all_of(kept) == list(range(10))
+    assert all_of(kept) == list(range(11))
 
 
 def test_what_somebody_looks_at_stays(space: SpillSpace) -> None:
@@ -99,7 +103,7 @@ def test_what_somebody_looks_at_stays(space: SpillSpace) -> None:
     ledger = Ledger(400_000)
     share, other = ledger.share("cache"), ledger.share("batch")
     kept.join(share)
-    for i in range(10):
+    for i in range(11):  # the last one waits for what would be stored with it
         append(kept, (np.full(2000, i), np.int64(i)))
     held = read(kept, 9)[0]
     view = read(kept, 7)[0][0][5:9]
@@ -233,33 +237,61 @@ def test_rows_that_are_alike_can_be_read_one_by_one(space: SpillSpace) -> None:
     share = joined(kept, 800_000)
     for i in range(0, 200, 4):
         append(kept, *[np.full(1000, i + j) for j in range(4)])
-    found = kept.find(195, 1)
+    found = kept.find(190, 1)
     assert isinstance(found, Stretch)
     rows = found.place.rows
     assert rows is not None
     columns = rows.kind.empty(1, np.empty)
     rows.read(found.place.reader, found.offset, 1, columns, 0)
-    assert (columns[0] == 195).all()
+    assert (columns[0] == 190).all()
     assert found.place.index_bytes > 340  # what is known of its rows counts as well
     kept.leave(share)
 
 
-def test_what_came_last_can_be_forgotten(space: SpillSpace) -> None:
-    """Where the index of what is on disk leaves no room to read: the first elements stay, others are made again."""
+def test_places_that_follow_each_other_on_disk_are_remembered_together(space: SpillSpace) -> None:
     kept = KeptElements(Overflow(lambda: space))
-    share = joined(kept, 30_000)
-    for i in range(40):
+    ledger = Ledger(100_000)
+    share, other = ledger.share("cache"), ledger.share("batch")
+    kept.join(share)
+    other.charge(90_000)
+    for i in range(15):
         append(kept, np.full(1000, i))
-    num_kept, charged = kept.num_kept, share.charged_bytes
-    assert kept.forget_last()
-    assert kept.num_kept < num_kept
-    assert share.charged_bytes < charged
-    assert all_of(kept) == list(range(kept.num_kept))
-    while kept.forget_last():
-        pass
-    assert kept.num_kept == 0
+    charged = [share.charged_bytes]
+    while kept.shorten_index():
+        charged.append(share.charged_bytes)
+        assert all_of(kept) == list(range(15))
+        assert [int(read(kept, i)[0][0]) for i in reversed(range(15))] == list(reversed(range(15)))
+    assert len(charged) == 5
+    assert charged == sorted(charged, reverse=True)
+    assert charged[-1] == kept.nbytes == 340
     kept.leave(share)
     assert share.charged_bytes == 0
+
+
+def test_what_follows_them_comes_after_them(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(100_000)
+    share, other = ledger.share("cache"), ledger.share("batch")
+    kept.join(share)
+    other.charge(90_000)
+    for i in range(40):
+        append(kept, np.full(1000, i))
+        if i % 7 == 0:
+            kept.shorten_index()
+    assert all_of(kept) == list(range(40))
+
+
+def test_the_index_has_room_where_others_let_go(space: SpillSpace) -> None:
+    """Nothing is free while elements are appended, but who is asked has something to spare."""
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(100_000)
+    share, other = ledger.share("cache"), ledger.share("batch")
+    kept.join(share)
+    spare = [other.acquire(99_900)]
+    ledger.on_shortage(lambda: spare and spare.pop().settle(0))
+    append(kept, np.full(1000, 0))
+    assert kept.num_kept == 1
+    assert not spare
 
 
 def test_places_on_disk_are_on_the_ledger_or_nothing_more_is_kept(space: SpillSpace) -> None:
@@ -267,18 +299,30 @@ def test_places_on_disk_are_on_the_ledger_or_nothing_more_is_kept(space: SpillSp
     ledger = Ledger(100_000)
     share, other = ledger.share("cache"), ledger.share("batch")
     kept.join(share)
-    other.charge(98_000)
-    for i in range(20):
-        append(kept, np.full(1000, i))
-        assert kept.nbytes == share.charged_bytes >= 340 * len(on_disk(kept))
-    assert 0 < kept.num_kept < 10
-    assert all_of(kept) == list(range(kept.num_kept))
+    other.charge(99_600)
+    append(kept, np.full(1000, 0))
+    assert kept.num_kept == 0
     other.discharge(90_000)
     append(kept, np.full(1000, 99))
-    assert 0 < kept.num_kept < 10  # this pass has lost some; the next goes on from there
+    assert kept.num_kept == 0  # this pass has lost some; the next goes on from there
     kept.join(share)
-    append(kept, np.full(1000, kept.num_kept))
-    assert all_of(kept) == list(range(kept.num_kept))
+    for i in range(20):
+        append(kept, np.full(1000, i))
+        assert kept.nbytes == share.charged_bytes
+    assert all_of(kept) == list(range(20))
+
+
+def test_what_somebody_looks_at_goes_to_disk_for_a_smaller_run(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    large = joined(kept, 1_000_000)
+    for i in range(50):
+        append(kept, np.full(1000, i))
+    looked_at = [read(kept, i)[0] for i in range(50)]
+    kept.leave(large)
+    small = joined(kept, 60_000)
+    assert kept.num_kept == 50
+    assert all_of(kept) == [int(row[0]) for row in looked_at] == list(range(50))
+    assert small.charged_bytes == kept.nbytes <= 45_000
 
 
 def test_views_are_as_long_on_disk_as_they_are(space: SpillSpace) -> None:

@@ -1,9 +1,11 @@
 """cache: made once, given often, inside the budget."""
 
 import gc
+import itertools
 import os
 import pickle
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +195,45 @@ def test_a_partial_pass_that_overflows_is_finished_later() -> None:
     assert made.calls == list(range(60))
 
 
+def scanned() -> Iterator[tuple[int, int, int, int, int]]:
+    """Elements of some sizes under budgets for a few of them, stopped anywhere."""
+    drawn = np.random.default_rng(7)
+    for _ in range(40):
+        length = int(drawn.choice([1, 30, 500, 5_000, 20_000]))
+        batch = int(drawn.choice([0, 1, 2, 7]))  # 0: none
+        memory = int(length * 8 * drawn.uniform(4.3, 12) * max(1, batch)) + 10_000
+        yield int(drawn.choice([60, 150])), length, batch, memory, int(drawn.integers(0, 60))
+
+
+@pytest.mark.parametrize(("count", "length", "batch", "memory", "stop"), list(scanned()))
+def test_every_element_is_made_once_wherever_a_pass_stops(
+    count: int, length: int, batch: int, memory: int, stop: int
+) -> None:
+    made = Counting(lambda x: np.full(length, np.random.random()))
+    ds = ps.Dataset.range(count).map(made).cache()
+    ds = ds.batch(batch) if batch else ds
+    epochs: list[list[float]] = []
+    for stop_in_epoch in (stop // max(1, batch), count, count, count):
+        with ds.run(memory=memory) as run:
+            taken = itertools.islice(run, stop_in_epoch)
+            epochs.append([float(row[0]) for x in taken for row in x.reshape(-1, length)])
+    assert made.calls == list(range(count))
+    assert epochs[0] == epochs[1][: len(epochs[0])]
+    assert epochs[1] == epochs[2] == epochs[3]
+
+
+@pytest.mark.parametrize(("length", "memory", "batch"), [(500_000, 25_000_000, 2), (50_000, 1_750_000, 1)])
+def test_it_is_completed_where_batches_fill_the_budget(length: int, memory: int, batch: int) -> None:
+    """What nobody uses any more makes room for the place of an element on disk."""
+    made = Counting(lambda x: np.full(length, np.random.random()))
+    ds = ps.Dataset.range(40).map(made).cache()
+    ds = ds.batch(2) if batch > 1 else ds
+    for stop in (21 // batch, 40, 40):
+        with ds.run(memory=memory) as run:
+            assert sum(1 for _ in itertools.islice(run, stop)) == min(stop, 40 // batch)
+    assert made.calls == list(range(40))
+
+
 def test_the_laws_hold_with_overflow() -> None:
     ds = ps.Dataset.range(40).map(lambda x: np.full(1000, x)).cache().repeat(2).batch(3)
     check_op(ds.with_options(ps.Options(memory=130_000)))
@@ -236,14 +277,24 @@ def test_a_cache_whose_directory_was_removed_goes_on_in_another(tmp_path: Path) 
     assert before not in tmp_path.iterdir()
 
 
-def test_files_of_a_cache_that_somebody_has_cut_are_told(tmp_path: Path) -> None:
-    ds = ps.Dataset.range(60).map(lambda x: np.full(1000, x)).cache()
+def test_files_of_a_cache_that_somebody_has_cut_are_told_and_their_elements_made_again(tmp_path: Path) -> None:
+    made = Counting(lambda x: np.full(1000, x))
+    ds = ps.Dataset.range(60).map(made).cache()
     ds = ds.with_options(ps.Options(memory=100_000, spill_dir=tmp_path))
     list(ds)
     for file in tmp_path.rglob("*.arrow"):
         os.truncate(file, 100)
-    with pytest.raises(ps.errors.SpillError, match=r"cache at .*bytes are missing.*somebody else has changed"):
-        list(ds)
+    found: list[int] = []
+    with ds.run() as run:
+        with pytest.raises(ps.errors.SpillError, match=r"cache at .*bytes are missing.*somebody else has changed"):
+            found.extend(int(x[0]) for x in run)
+        position = run.state_dict()
+    with ds.run() as more:
+        more.load_state_dict(position)
+        assert found + [int(x[0]) for x in more] == list(range(60))
+    made.calls.clear()
+    assert [int(x[0]) for x in ds] == [int(x[0]) for x in ds] == list(range(60))
+    assert made.calls == list(range(60))
 
 
 def on_disk(folder: Path) -> int:

@@ -1,0 +1,120 @@
+"""Chunks of kept elements: in memory, or on disk as a batch, or as several that lie one behind the other."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from ..block import Block, concat_blocks
+from ..element import arrays_in
+from ..errors import SpecMismatch
+from .ipc import Stored
+from .place import Place, Stretch
+
+__all__ = ["Chunk", "is_idle", "merged", "stacked"]
+
+
+class Chunk:
+    """Elements that follow each other.
+
+    Attributes:
+        size: How many.
+        block: They, if they are in memory.
+        place: Else where they lie on disk, all of them.
+        nbytes: What is on the ledgers of it.
+        num_batches: As how many batches they lie there. Only the first one's place is remembered, and the others are
+            looked for from there, as each says how long it is.
+    """
+
+    __slots__ = ("_recent", "block", "nbytes", "num_batches", "place", "size")
+
+    def __init__(self, size: int, block: Block | None, place: Place | None, nbytes: int, num_batches: int = 1) -> None:
+        self.size = size
+        self.block = block
+        self.place = place
+        self.nbytes = nbytes
+        self.num_batches = num_batches
+        self._recent: tuple[int, Stored] | None = None  # the batch that was found last, and the number of its first row
+
+    def find_on_disk(self, offset: int) -> Stretch:
+        """Where one of its elements lies."""
+        place = self.place
+        assert place is not None
+        if self.num_batches == 1:
+            return Stretch(place, offset)
+        reader, whole = place.reader, place.stored
+        first, stored = self._recent or (0, Stored(whole.offset, 0, 0))
+        if offset < first:
+            first, stored = 0, Stored(whole.offset, 0, 0)
+        while offset >= first + stored.num_rows:
+            first += stored.num_rows
+            found = reader.batch_at(stored.offset + stored.nbytes, whole.offset + whole.nbytes)
+            if found is None:
+                raise reader.wrong(f"it was changed: the batch at byte {stored.offset + stored.nbytes:,} is gone")
+            stored = found.stored
+        self._recent = first, stored
+        return Stretch(Place(reader, stored), offset - first)
+
+
+def merged(chunks: list[Chunk]) -> list[Chunk]:
+    """The same with every two as one that follow each other on disk too."""
+    result: list[Chunk] = []
+    can_grow = False
+    for chunk in chunks:
+        if can_grow and (both := _joined(result[-1], chunk)) is not None:
+            result[-1] = both
+            can_grow = False
+        else:
+            result.append(chunk)
+            can_grow = True
+    return result
+
+
+def _joined(one: Chunk, other: Chunk) -> Chunk | None:
+    if one.place is None or other.place is None or one.place.reader is not other.place.reader:
+        return None
+    first, second = one.place.stored, other.place.stored
+    if first.offset + first.nbytes != second.offset:
+        return None
+    stored = Stored(first.offset, first.nbytes + second.nbytes, first.num_rows + second.num_rows)
+    place = Place(one.place.reader, stored)
+    return Chunk(one.size + other.size, None, place, place.index_bytes, one.num_batches + other.num_batches)
+
+
+def is_idle(chunk: Chunk) -> bool:
+    """Whether nobody holds one of its elements, or a view of one: moved to disk they would still be in memory."""
+    block = chunk.block
+    assert block is not None
+    count = sys.getrefcount
+    if block.columns is not None:
+        return all(count(block.columns[i]) <= 2 for i in range(len(block.columns)))
+    rows = block.rows()
+    for i in range(len(rows)):
+        # From here the list and the argument refer to a row; its parent, this list and the argument to an array.
+        if count(rows[i]) > 2:
+            return False
+        arrays = arrays_in(rows[i])
+        if arrays and arrays[0] is not rows[i] and any(count(arrays[j]) > 3 for j in range(len(arrays))):
+            return False
+        if any(_viewers(array) for array in arrays):
+            return False
+    return True
+
+
+def _viewers(array: np.ndarray) -> int:
+    """How many arrays besides this one look at the memory that it was made to own."""
+    base = array.base
+    # This name, the argument, and the array itself.
+    return 0 if base is None else sys.getrefcount(base) - 3
+
+
+def stacked(chunk: Block) -> Block | None:
+    """The elements as columns of their own, or None if they are not alike."""
+    try:
+        columns = concat_blocks([chunk], np.empty)
+    except SpecMismatch:
+        return None
+    for column in columns.columns or () if columns is not None else ():
+        column.flags.writeable = False
+    return columns
