@@ -51,7 +51,8 @@ class Transit:
         each = self._each
         if each is None or share.frugal:
             return 1
-        floor = share.floor_bytes
+        # What the stage holds for itself, such as a part of a file, leaves so much of its floor to elements.
+        floor = max(0, share.floor_bytes + share.ahead_bytes - share.charged_bytes + self._reserved)
         self._room = max(self._reserved, floor, share.spare_bytes)
         if not self._exact:  # the last one may be as large as any
             self._room = max(0, self._room - max(0, floor - each))
