@@ -90,7 +90,7 @@ class RecordIndex:
         known = {path: self._known(path) for path in self._paths}
         num_bytes = sum(max(0, stamp_of(path)[0]) for path, file in known.items() if file is None)
         progress = context.progress("looking for records", num_bytes) if num_bytes else None
-        room = IndexRoom(context.share, lambda: self._space(context))
+        room = IndexRoom(context.share, lambda: (context.spill, self._counted_in(context)))
         files: dict[str, FileIndex] = {}
         try:
             for path, file in known.items():
@@ -103,10 +103,11 @@ class RecordIndex:
             if progress is not None:
                 progress.close()
         if any(8 * len(file.starts) > file.starts.held_bytes for file in files.values()):
-            self._disk.use_in(context.spill)
+            self._counted_in(context)
         return [files[path] for path in self._paths], room
 
-    def _space(self, context: Context) -> SpillSpace:
+    def _counted_in(self, context: Context) -> SpillSpace:
+        """Where files are counted that outlive a run: on the limits of all runs that are open."""
         self._disk.use_in(context.spill)
         return self._disk.space()
 

@@ -1,7 +1,8 @@
 """Where records begin, 8 bytes each: in memory where they take a small part of it, else in a file of the spill space.
 
-The file has no name: it is gone as soon as nobody reads it. From there the places of some records are read when these
-are wanted, through a few kilobytes, so that files of any number of records can be read in any order in any budget.
+The file has no name: it is gone as soon as nobody reads it, and outlives the directory of the run that has made it.
+From there the places of some records are read when these are wanted, through a few kilobytes, so that files of any
+number of records can be read in any order in any budget.
 """
 
 from __future__ import annotations
@@ -104,14 +105,20 @@ class StartsOnDisk:
 
 
 class _StartsFile:
-    """A file of the spill space that has no name, with the places of records in it."""
+    """A file without a name, with the places of records in it.
 
-    def __init__(self, space: SpillSpace) -> None:
+    Args:
+        home: The space of the run that writes it.
+        space: Counts its bytes, for as long as there are any.
+    """
+
+    def __init__(self, home: SpillSpace, space: SpillSpace) -> None:
+        self._home = home
         self._space = space
         self._nbytes = 0
         self._descriptor = -1
-        path = space.new_path(".index")
-        with space.writing(0):
+        path = home.new_path(".index")
+        with home.writing(0):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             os.unlink(path)
 
@@ -124,7 +131,7 @@ class _StartsFile:
         nbytes, at = left.nbytes, self._nbytes
         self._space.reserve(nbytes)
         try:
-            with self._space.writing(nbytes):
+            with self._home.writing(nbytes):
                 while left.nbytes:
                     written = os.pwrite(self._descriptor, left, at)
                     left, at = left[written:], at + written
@@ -168,12 +175,12 @@ class IndexRoom:
 
     Args:
         share: The account of the stage.
-        space: Gives the space on disk, when it is first needed.
+        spaces: Gives those that a file is made in, and counted in, when one is first needed.
     """
 
-    def __init__(self, share: Share, space: Callable[[], SpillSpace]) -> None:
+    def __init__(self, share: Share, spaces: Callable[[], tuple[SpillSpace, SpillSpace]]) -> None:
         self._share = share
-        self._space = space
+        self._spaces = spaces
         self._most = share.spare_bytes
         self._few = share.acquire(0)
         self._many = Lease(share, 0, ahead=True)
@@ -203,7 +210,7 @@ class IndexRoom:
     def file(self) -> _StartsFile:
         """The file for those that are not in memory."""
         if self._file is None:
-            self._file = _StartsFile(self._space())
+            self._file = _StartsFile(*self._spaces())
         return self._file
 
     def release(self) -> None:

@@ -147,6 +147,16 @@ def test_each_run_has_the_index_where_it_has_room(many: list[str], monkeypatch: 
             assert list(itertools.islice(large, 3000)) == records
 
 
+def test_nothing_of_it_is_left_behind_in_the_spill_directory(many: list[str], tmp_path: Path) -> None:
+    (tmp_path / "spill").mkdir()
+    dataset = ps.TFRecordDataset(many).shard(100, 3).with_options(ps.Options(spill_dir=str(tmp_path / "spill")))
+    for _ in range(2):
+        with dataset.run(memory="120kB") as run:
+            assert len(list(itertools.islice(run, 100))) == 100
+            assert run.stats()["spilled_bytes"] >= INDEX_BYTES
+        assert list((tmp_path / "spill").iterdir()) == []
+
+
 @pytest.mark.parametrize("limit", [1, 50_000, 120_000])
 def test_without_room_on_disk_the_index_is_in_memory_if_that_has_room(many: list[str], limit: int) -> None:
     options = ps.Options(spill_limit=limit)
