@@ -18,11 +18,13 @@ from .._native import check_records
 from ..block import Block
 from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget
+from ..memory.ledger import Share
 from ..order import Index
 from ..plan.op import Context
 from .record_errors import FRAME_BYTES, HEADER_BYTES, Stop, damaged
 from .record_index import FileIndex, RecordIndex
 from .record_pieces import OpenFile, open_file
+from .record_starts import LEAST_BYTES, SCRATCH_BYTES
 
 __all__ = ["RecordReader"]
 
@@ -68,11 +70,11 @@ class _Origins:
 
 
 class RecordReader:
-    """Reads records by number, from the index of their files. Holds the index on the stage's account."""
+    """Reads records by number, from the index of their files. Holds on the stage's account what of it is in memory."""
 
     def __init__(self, index: RecordIndex, context: Context) -> None:
         self._open: dict[int, OpenFile] = {}  # by the number of the file
-        self._files = index.files(context)
+        self._files, self._index_room = index.files(context)
         self._starts = np.cumsum([0, *[file.num_elements for file in self._files]])
         self._origins = _Origins(self._files, self._starts)
         self._context = context
@@ -80,7 +82,20 @@ class RecordReader:
         self._group: _Group | None = None
         self._group_bytes = 0  # chosen when the first is read
         self._most_ahead = 64  # more as soon as it is known how long records are
-        self._lease = context.share.acquire(sum(file.starts.nbytes for file in self._files))
+        self._lease = context.share.acquire(0)
+        self._scratch = np.empty(0, _BYTES)
+        if any(not file.starts.held_bytes for file in self._files):
+            self._make_scratch(context.share)
+
+    def _make_scratch(self, share: Share) -> None:
+        """What an index on disk is read through."""
+        size = SCRATCH_BYTES if share.spare_bytes >= SCRATCH_BYTES else LEAST_BYTES
+        try:
+            self._lease.settle(size)
+        except BaseException:
+            self._index_room.release()
+            raise
+        self._scratch = np.empty(size, _BYTES)
 
     @property
     def num_elements(self) -> int:
@@ -173,7 +188,7 @@ class RecordReader:
             wanted = np.arange(start, start + count, dtype=np.int64)
         else:
             wanted = numbers[start : start + count]
-        return _Plan(self._files, self._starts, wanted)
+        return _Plan(self._files, self._starts, wanted, self._scratch)
 
     def _fill(self, group: _Group, number: int, parts: _Parts, used_bytes: int) -> None:
         """Reads the records of one file to their places."""
@@ -210,7 +225,7 @@ class RecordReader:
             place = int(good[at])
             number = int(plan.file_of[place])
             path, record = self._files[number].path, int(plan.records[place])
-            offset = int(self._files[number].starts[record])
+            offset = int(self._files[number].starts.spans(np.array([record]), self._scratch)[0][0])
             if why == Stop.DATA_INCOMPLETE or why == Stop.HEADER_INCOMPLETE:
                 error = FormatError(
                     f"{path}: has changed since its records were looked up: record {record:,} at byte {offset:,} had "
@@ -236,6 +251,7 @@ class RecordReader:
         while self._open:
             self._open.popitem()[1].close()
         self._lease.release()
+        self._index_room.release()
 
     def __del__(self) -> None:
         while self._open:
@@ -260,7 +276,8 @@ class _Parts:
 class _Plan:
     """Where in files and buffer some records are."""
 
-    def __init__(self, files: list[FileIndex], starts: np.ndarray, wanted: np.ndarray) -> None:
+    def __init__(self, files: list[FileIndex], starts: np.ndarray, wanted: np.ndarray, scratch: np.ndarray) -> None:
+        self._scratch = scratch
         self.parts: dict[int, _Parts] = {}
         self.flawed: list[int] = []
         if len(files) == 1:
@@ -291,7 +308,7 @@ class _Plan:
             records = self.records[places]
             if not places.size:
                 return
-        begins, ends = file.starts[records], file.starts[records + 1]
+        begins, ends = file.starts.spans(records, self._scratch)
         self._framed[places] = ends - begins
         self.parts[number] = _Parts(begins, ends, places, places)
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from .._native import crc32c
 from ..errors import FormatError
-from ..memory.ledger import Lease
 from .paths import INDEX_ENDING, file_system_of, is_local, local_path, open_random
 from .record_errors import FRAME_BYTES
+from .record_starts import LEAST_BYTES, Starts, StartsWriter
 
 __all__ = ["index_path", "read_index", "save_index"]
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("penstock")
 _MARK = b"PENSTOCK-RECORDS"
 _HEADER = struct.Struct("<16sqqqQ")
 _STARTS = np.dtype("<i8")
-_PIECE = 1 << 16
+_PIECE = LEAST_BYTES // 8
 
 
 def index_path(path: str) -> str:
@@ -39,13 +39,13 @@ def index_path(path: str) -> str:
     return f"{folder}{slash}.{name}{INDEX_ENDING}"
 
 
-def read_index(path: str, stamp: tuple[int, int], lease: Lease) -> np.ndarray | None:
+def read_index(path: str, stamp: tuple[int, int], writer: StartsWriter) -> Starts | None:
     """Where records begin, as it was saved for a file of this size and time; None if it was not.
 
     Args:
         path: The file.
         stamp: Its size and time.
-        lease: Is settled to what the index takes, before it is read.
+        writer: Takes what is read, a few kilobytes at a time.
     """
     try:
         file = open_random(index_path(path))
@@ -59,16 +59,13 @@ def read_index(path: str, stamp: tuple[int, int], lease: Lease) -> np.ndarray | 
         nbytes = 8 * (num_records + 1)
         if mark != _MARK or (size, time) != stamp or num_records < 0 or file.size != _HEADER.size + nbytes:
             return None
-        lease.settle(nbytes)
-        starts = np.empty(num_records + 1, _STARTS)
-        done = 0
-        with starts.data.cast("B") as view:
-            while done < nbytes:
-                count = file.read_into(_HEADER.size + done, view[done:])
-                if not count:
-                    return None
-                done += count
-        return starts.astype(np.int64, copy=False) if _fits(starts, size, checksum) else None
+        for at in range(0, nbytes, LEAST_BYTES):
+            piece = file.read_at(_HEADER.size + at, min(LEAST_BYTES, nbytes - at))
+            if len(piece) != min(LEAST_BYTES, nbytes - at):
+                return None
+            writer.add(np.frombuffer(piece, _STARTS).astype(np.int64, copy=False))
+        starts = writer.finished()
+        return starts if _fits(starts.whole(), size, checksum) else None
     except FormatError:
         return None
     finally:

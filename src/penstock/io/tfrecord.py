@@ -46,7 +46,7 @@ class TFRecords(StreamsFiles, Op):
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file. Then there is no index.
 
     Memory: the buffer, which grows for a longer record, and the records asked for; under `shuffle` and `shard` an index
-        of 8 bytes a record.
+        of 8 bytes a record, on disk where it would take more than a small part of the budget.
     State: the number of the file, an offset in it (after decompression), and the number of the record; with an index,
         one integer.
     """
@@ -111,10 +111,12 @@ class TFRecords(StreamsFiles, Op):
     def footprint(self, sizes: Sizes) -> Footprint:
         held = InflatedStream.held_bytes if self.compression_type else 0
         index = 0 if self._index is None else self._index.nbytes
-        # What was held in a sample has the index in it already.
-        part = of_stream(sizes, self.buffer_size, held + index)
-        known = f", and an index of {format_bytes(index)}" if index else ""
-        return dataclasses.replace(part, reason=f"{part.reason}{known}")
+        part = of_stream(sizes, self.buffer_size, held)
+        if not index:
+            return part
+        likes = None if part.held_bytes is None else part.held_bytes + index
+        reason = f"{part.reason}, and an index of {format_bytes(index)}, on disk where memory is short"
+        return dataclasses.replace(part, held_bytes=likes, reason=reason)
 
     def reader(self, context: Context) -> Reader:
         assert self._index is not None

@@ -53,7 +53,9 @@ class Transit:
         each = self._each
         if each is None or share.frugal:
             return 1
-        floor, spare = share.floor_bytes // share.num_cursors, share.spare_bytes
+        # What the stage holds for itself, such as a part of a file, leaves so much of its floor to elements.
+        left = max(0, share.floor_bytes + share.ahead_bytes - share.charged_bytes + self._reserved)
+        floor, spare = min(share.floor_bytes // share.num_cursors, left), share.spare_bytes
         if share.is_untried:  # others are still to say what they need
             spare = min(spare, share.budget_bytes // _UNTRIED_PART)
         self._room = max(self._reserved, floor, spare)

@@ -146,8 +146,10 @@ class Read(Op):
         below = self.source.footprint(sizes)
         reading = 0 if below is None else below.floor_bytes
         floor = None if one is None or reading is None else order + one + reading
-        rest = below.reason if below is not None and self.source.indexes_first else "and one element on its way"
-        return Footprint(floor, f"{on_indices}; {rest}", floor)
+        if below is None or not self.source.indexes_first:
+            return Footprint(floor, f"{on_indices}; and one element on its way", floor)
+        held = None if one is None or below.held_bytes is None else order + one + below.held_bytes
+        return Footprint(held, f"{on_indices}; {below.reason}", floor)
 
     def open(self, context: Context) -> Cursor:
         reader = self.source.reader(context)

@@ -79,8 +79,18 @@ def test_it_is_on_the_ledger(tmp_path: Path) -> None:
         with ps.TFRecordDataset(file, index="saved").shard(1000, 0).run(memory="4MB") as run:
             assert sum(1 for _ in run) == 50
             assert run.stats()["peak_bytes"] >= 400_000
-        with pytest.raises(ps.errors.OverBudget):
-            list(ps.TFRecordDataset(file, index="saved").shard(1000, 0).run(memory="300kB"))
+
+
+def test_one_that_has_no_room_in_memory_is_saved_and_read_by_way_of_the_disk(tmp_path: Path, walks: Walks) -> None:
+    file = written(tmp_path / "a", [b"%d" % i for i in range(50_000)])
+    for _ in range(2):  # found, then read
+        with ps.TFRecordDataset(file, index="saved").shard(1000, 7).run(memory="300kB") as run:
+            assert list(run) == [b"%d" % i for i in range(7, 50_000, 1000)]
+            assert run.stats()["spilled_bytes"] >= 400_000
+    assert walks.paths == [str(file)]
+    index_of(file).write_bytes(index_of(file).read_bytes()[:-8] + bytes(8))  # not believed, there neither
+    assert len(list(ps.TFRecordDataset(file, index="saved").shard(1000, 7).run(memory="300kB"))) == 50
+    assert walks.paths == 2 * [str(file)]
 
 
 def rewritten(file: Path) -> None:

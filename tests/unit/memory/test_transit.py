@@ -42,6 +42,15 @@ def test_with_no_slack_one_is_made_at_a_time_out_of_the_floor() -> None:
         assert ledger.charged_bytes == 100
 
 
+def test_what_a_stage_holds_for_itself_on_its_floor_does_not_make_blocks_small() -> None:
+    share = Ledger(1_000_000).share("read", 500_000)
+    transit = Transit(share, None)
+    transit.begin(1)
+    transit.add(100)
+    share.acquire(499_000)  # such as the part of a file
+    assert transit.begin(256) == 256
+
+
 def test_what_is_on_its_way_is_charged_until_the_next_pull() -> None:
     ledger = Ledger(100_000)
     transit = Transit(ledger.share("map"), None)
