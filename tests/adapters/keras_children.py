@@ -369,7 +369,9 @@ def checkpoints() -> dict[str, bool]:
         if keras.backend.backend() == "tensorflow":
             found["under a strategy"] = refused_under_a_strategy(f"{folder}/strategy")
         found["another model"] = refused_by_another_model(f"{folder}/known")
+        found["validation"] = refused_for_validation_too(f"{folder}/known whole")
         found["files"] = sorted(os.listdir(folder)) == sorted([*cases, *(f"{name} whole" for name in cases)])
+        found["ends of epochs"] = goes_on_after_an_epoch(f"{folder}/made when/training begins")
     return found
 
 
@@ -390,6 +392,40 @@ def refused_under_a_strategy(path: str) -> bool:
     except ps.errors.StateError as error:
         return "without a distribution strategy?" in str(error)
     return False
+
+
+def goes_on_after_an_epoch(path: str) -> bool:
+    """Whether four epochs are the same as two and, in another process, two more. Each is of one batch."""
+
+    def fit_on(num_epochs: int, path: str) -> Any:
+        rows = D.from_tensor_slices((X, Y, np.arange(NUM))).shuffle(seed=1).batch(NUM)
+        seen: list[int] = []
+        made, feed = checkpointed(), noting(rows, seen).to_keras()
+        history = made.fit(feed, epochs=num_epochs, verbose=0, callbacks=[ps.keras_checkpoint(path, feed)])
+        weights = [keras.ops.convert_to_numpy(variable).tolist() for variable in made.weights]
+        return weights, history.epoch, seen[-2:]
+
+    whole = fit_on(4, f"{path} whole")
+    fit_on(2, path)
+    weights, epochs, seen = fit_on(4, path)
+    return epochs == [2, 3] and (weights, seen) == (whole[0], whole[2])
+
+
+def refused_for_validation_too(path: str) -> str:
+    """Even if it reads so few batches that the positions before them are still known."""
+    made, feed = checkpointed(), labelled().to_keras()
+    try:
+        made.fit(
+            feed,
+            epochs=9,
+            verbose=0,
+            validation_data=feed,
+            validation_steps=1,
+            callbacks=[ps.keras_checkpoint(path, feed)],
+        )
+    except ps.errors.StateError as error:
+        return str(error)
+    return "not refused"
 
 
 def refused_by_another_model(path: str) -> str:

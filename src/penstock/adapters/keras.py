@@ -178,6 +178,7 @@ def _adapter_class() -> Any:
                 memory, optimize = self._options
                 with self.dataset.run(memory, optimize=optimize) as run:
                     run.load_state_dict(state)  # the dataset goes on with the epoch after it
+                self._reading.forget_look()
             else:
                 self._reading.go_on_at(state)
                 self._shortened = _ShortEpoch(self.num_batches, num_steps, state.get("delivered"))

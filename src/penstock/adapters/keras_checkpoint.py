@@ -34,8 +34,8 @@ def keras_checkpoint(path: str | os.PathLike[str], feed: Any, every_steps: int |
     an epoch is saved too; what they count for themselves (as `EarlyStopping` does) is not.
 
     Args:
-        path: The file, in a directory that exists.
-        feed: What `fit` is given: `dataset.to_keras()`.
+        path: The file. Its directory is made when training begins.
+        feed: What `fit` is given: `dataset.to_keras()`. Validation needs a `to_keras()` of its own.
         every_steps: Steps from one checkpoint within an epoch to the next. None: at the ends of epochs only.
 
     >>> import penstock as ps
@@ -73,6 +73,7 @@ def _callback_class() -> Any:
             self._num_before = 0  # steps, of all epochs, before here
             self._first_step = 0  # where the first epoch begins
             self._feed.count_batches()
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 self._restore()
 
@@ -137,6 +138,16 @@ def _callback_class() -> Any:
                 self._save(epoch, self._num_steps)
             elif self._num_trained:
                 self._save(epoch + 1, 0)
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            self._num_read_before_test = self._feed.num_read
+
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            if self._feed.num_read != self._num_read_before_test:
+                raise StateError(
+                    "keras_checkpoint: expected a feed that only training reads, and it is validation_data too: its "
+                    "position would be that of the validation; give validation_data=dataset.to_keras() of its own"
+                )
 
         def on_train_end(self, logs: Any = None) -> None:
             self.model._initial_epoch = None

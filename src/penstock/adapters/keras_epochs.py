@@ -44,6 +44,10 @@ class Reading:
     def go_on_at(self, state: dict[str, Any]) -> None:
         """Has the next epoch begin at a position, even if Keras has looked at a batch before it."""
         self.resume_at = state
+        self.forget_look()
+
+    def forget_look(self) -> None:
+        """Has the next epoch be the dataset's next one, even if Keras has looked at the first batch of another."""
         self.looked_at = None
 
     def end_epoch(self) -> None:
@@ -74,7 +78,11 @@ class Reading:
                 return state
         raise StateError(
             f"expected the position after {num_batches} batches, and Keras has read {self.num_read} of this feed; "
-            "is it the one that fit() was given, and without a distribution strategy?"
+            + (
+                "what else reads it? Give that a to_keras() of its own"
+                if self.num_read > num_batches
+                else "is it the one that fit() was given, and without a distribution strategy?"
+            )
         )
 
 
