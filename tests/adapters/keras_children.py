@@ -311,11 +311,11 @@ def fit_to_tf() -> dict[str, Any]:
     return found
 
 
-def checkpointed() -> Any:
+def checkpointed(**compile_args: Any) -> Any:
     """A model with random numbers of its own, which is built by its first batch, and an optimizer that remembers."""
     keras.utils.set_random_seed(0)
     made = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dropout(0.3), keras.layers.Dense(1)])
-    made.compile("adam", "mse", metrics=["mae"])
+    made.compile("adam", "mse", metrics=["mae"], **compile_args)
     return made
 
 
@@ -336,10 +336,12 @@ class KillAfter(keras.callbacks.Callback):
             raise Killed
 
 
-def fit_until_done(make: Callable[[], ps.Dataset], path: str, kills: list[int], fit_args: Any) -> Any:
+def fit_until_done(
+    make: Callable[[], ps.Dataset], path: str, kills: list[int], fit_args: Any, per_execution: int = 1
+) -> Any:
     """Weights and the last epoch's figures of a fit that is killed after so many steps, begun again, killed again."""
     for kill in [*kills, 1000]:
-        made, feed = checkpointed(), make().to_keras(memory="16MB")
+        made, feed = checkpointed(steps_per_execution=per_execution), make().to_keras(memory="16MB")
         checkpoint = ps.keras_checkpoint(path, feed, every_steps=2)
         try:
             history = made.fit(feed, verbose=0, callbacks=[checkpoint, KillAfter(kill)], **fit_args)
@@ -367,9 +369,15 @@ def checkpoints() -> dict[str, bool]:
             whole = fit_until_done(fresh(make), f"{folder}/{name} whole", [], fit_args)
             found[name] = fit_until_done(fresh(make), f"{folder}/{name}", kills, fit_args) == whole
         if keras.backend.backend() == "tensorflow":
+            name, fit_args = "steps at a time", {"epochs": 2}
+            whole = fit_until_done(fresh(lambda: unknown), f"{folder}/{name} whole", [], fit_args, 4)
+            found[name] = fit_until_done(fresh(lambda: unknown), f"{folder}/{name}", [2, 2], fit_args, 4) == whole
+            cases[name] = ()
             found["under a strategy"] = refused_under_a_strategy(f"{folder}/strategy")
         found["another model"] = refused_by_another_model(f"{folder}/known")
+        found["validation"] = refused_for_validation_too(f"{folder}/known whole")
         found["files"] = sorted(os.listdir(folder)) == sorted([*cases, *(f"{name} whole" for name in cases)])
+        found["ends of epochs"] = goes_on_after_an_epoch(f"{folder}/made when/training begins")
     return found
 
 
@@ -390,6 +398,40 @@ def refused_under_a_strategy(path: str) -> bool:
     except ps.errors.StateError as error:
         return "without a distribution strategy?" in str(error)
     return False
+
+
+def goes_on_after_an_epoch(path: str) -> bool:
+    """Whether four epochs are the same as two and, in another process, two more. Each is of one batch."""
+
+    def fit_on(num_epochs: int, path: str) -> Any:
+        rows = D.from_tensor_slices((X, Y, np.arange(NUM))).shuffle(seed=1).batch(NUM)
+        seen: list[int] = []
+        made, feed = checkpointed(), noting(rows, seen).to_keras()
+        history = made.fit(feed, epochs=num_epochs, verbose=0, callbacks=[ps.keras_checkpoint(path, feed)])
+        weights = [keras.ops.convert_to_numpy(variable).tolist() for variable in made.weights]
+        return weights, history.epoch, seen[-2:]
+
+    whole = fit_on(4, f"{path} whole")
+    fit_on(2, path)
+    weights, epochs, seen = fit_on(4, path)
+    return epochs == [2, 3] and (weights, seen) == (whole[0], whole[2])
+
+
+def refused_for_validation_too(path: str) -> str:
+    """Even if it reads so few batches that the positions before them are still known."""
+    made, feed = checkpointed(), labelled().to_keras()
+    try:
+        made.fit(
+            feed,
+            epochs=9,
+            verbose=0,
+            validation_data=feed,
+            validation_steps=1,
+            callbacks=[ps.keras_checkpoint(path, feed)],
+        )
+    except ps.errors.StateError as error:
+        return str(error)
+    return "not refused"
 
 
 def refused_by_another_model(path: str) -> str:

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 PROGRAMS = Path(__file__).with_name("keras_children.py")
+LOGS = Path(__file__).with_name("keras_logs_children.py")
 # Frameworks take long to load on a busy machine.
 pytestmark = pytest.mark.timeout(400)
 
 
-def child(python: str, backend: str, *programs: str) -> Any:
+def child(python: str, backend: str, *programs: str, file: Path = PROGRAMS) -> Any:
     env = os.environ | {"KERAS_BACKEND": backend, "OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
-    command = [python, str(PROGRAMS), *programs]
+    command = [python, str(file), *programs]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=390)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -69,7 +70,8 @@ def takes_all_kinds(found: dict[str, Any], backend: str) -> None:
 def ends_the_same_when_killed(found: dict[str, Any]) -> None:
     refusal = found.pop("another model")
     assert refusal.startswith("the checkpoint is of another model: it has 5 variables of the model, and this one has 2")
-    assert set(found) >= {"known", "unknown", "files"}
+    assert "a feed that only training reads, and it is validation_data too" in found.pop("validation")
+    assert set(found) >= {"known", "unknown", "files", "ends of epochs"}
     assert [name for name, is_same in found.items() if not is_same] == []
 
 
@@ -83,3 +85,9 @@ def test_fit_of_a_dataset_of_tensorflows(loaded_python: str) -> None:
         "strategy": [9, 9],
         "run under a strategy": True,
     }
+
+
+def test_tensorflow_says_of_losses_what_it_says_for_its_own_datasets(loaded_python: str) -> None:
+    found = child(loaded_python, "tensorflow", file=LOGS)
+    assert found["different"] == []
+    assert found["sizes"] == {"of any size": [None], "of one size": [16], "not compiled": [15, 16]}

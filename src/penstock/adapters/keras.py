@@ -16,7 +16,7 @@ from ..dataset import Dataset
 from ..errors import StateError
 from ..runtime.run import Run
 from .feed import plain_nests
-from .keras_epochs import Epochs, Reading
+from .keras_epochs import Epochs, EpochsInSteps, Reading
 from .keras_weights import ClassWeights, FitArguments
 
 __all__ = ["to_keras"]
@@ -67,12 +67,9 @@ def _adapter_class() -> Any:
             self._shortened: _ShortEpoch | None = None
 
         def _epochs(
-            self,
-            convert: Callable[[Any], Any],
-            weights: ClassWeights | None,
-            end: Callable[[], Exception] = StopIteration,
+            self, convert: Callable[[Any], Any], weights: ClassWeights | None, kind: type[Epochs] = Epochs
         ) -> Epochs:
-            return Epochs(self.dataset, convert, weights, *self._options, end, self._reading)
+            return kind(self.dataset, convert, weights, *self._options, self._reading)
 
         def _weights(self) -> ClassWeights | None:
             """Those of the classes, for who calls the caller of this."""
@@ -92,16 +89,14 @@ def _adapter_class() -> Any:
             return self._epochs(converter(self.dataset), self._weights())
 
         def get_tf_dataset(self) -> Any:
-            from .tensorflow import as_tf_dataset, converter, end_of_sequence
+            from .tensorflow import as_tf_dataset, converter
 
             weights = self._weights()
             # A strategy deals the batches out by means of tf.data, which makes them anew.
-            epochs = self._epochs(converter(), weights, end_of_sequence)
+            epochs = self._epochs(converter(), weights, EpochsInSteps)
             if weights is None:
                 return as_tf_dataset(epochs)
-            weighted = Epochs(
-                self.dataset.map(weights), converter(), None, *self._options, end_of_sequence, self._reading
-            )
+            weighted = Epochs(self.dataset.map(weights), converter(), None, *self._options, self._reading)
             return as_tf_dataset(epochs, weighted)
 
         def __iter__(self) -> Any:
@@ -178,6 +173,7 @@ def _adapter_class() -> Any:
                 memory, optimize = self._options
                 with self.dataset.run(memory, optimize=optimize) as run:
                     run.load_state_dict(state)  # the dataset goes on with the epoch after it
+                self._reading.forget_look()
             else:
                 self._reading.go_on_at(state)
                 self._shortened = _ShortEpoch(self.num_batches, num_steps, state.get("delivered"))

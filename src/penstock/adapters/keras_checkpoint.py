@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,8 +35,8 @@ def keras_checkpoint(path: str | os.PathLike[str], feed: Any, every_steps: int |
     an epoch is saved too; what they count for themselves (as `EarlyStopping` does) is not.
 
     Args:
-        path: The file, in a directory that exists.
-        feed: What `fit` is given: `dataset.to_keras()`.
+        path: The file. Its directory is made when training begins.
+        feed: What `fit` is given: `dataset.to_keras()`. Validation needs a `to_keras()` of its own.
         every_steps: Steps from one checkpoint within an epoch to the next. None: at the ends of epochs only.
 
     >>> import penstock as ps
@@ -73,6 +74,7 @@ def _callback_class() -> Any:
             self._num_before = 0  # steps, of all epochs, before here
             self._first_step = 0  # where the first epoch begins
             self._feed.count_batches()
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 self._restore()
 
@@ -120,23 +122,32 @@ def _callback_class() -> Any:
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             num_trained, steps, every = batch + 1 - self._begin_step, self.params.get("steps"), self._every_steps
-            if steps is not None:  # the last of several steps at a time may be fewer
-                num_trained = min(num_trained, steps - self._num_steps)
+            # The last of several steps at a time may be fewer; under a strategy nothing is read here.
+            num_trained = min(num_trained, (self._feed.num_read or sys.maxsize) - self._num_trained)
             before = self._num_before + self._num_trained
             self._num_trained += num_trained
             self._num_steps += num_trained
-            self._is_stopped = getattr(self._unsynced, "stop_training", False)
+            is_within = steps is None or self._num_steps < steps
+            self._is_stopped = is_within and getattr(self._unsynced, "stop_training", False)
             # The end of an epoch is saved when Keras says that it has ended.
-            if every and self._num_steps != steps and (before + num_trained) // every > before // every:
+            if every and is_within and (before + num_trained) // every > before // every:
                 self._save(self._epoch, self._num_steps)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            if self.model.steps_per_execution > 1:  # Keras says nothing of the last steps if they are fewer
-                self._num_trained = self._feed.num_read
-            if self._is_stopped and self._num_steps != self.params.get("steps"):
+            if self._is_stopped:
                 self._save(epoch, self._num_steps)
             elif self._num_trained:
                 self._save(epoch + 1, 0)
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            self._num_read_before_test = self._feed.num_read
+
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            if self._feed.num_read != self._num_read_before_test:
+                raise StateError(
+                    "keras_checkpoint: expected a feed that only training reads, and it is validation_data too: its "
+                    "position would be that of the validation; give validation_data=dataset.to_keras() of its own"
+                )
 
         def on_train_end(self, logs: Any = None) -> None:
             self.model._initial_epoch = None

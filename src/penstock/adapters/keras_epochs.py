@@ -11,8 +11,9 @@ from ..errors import StateError
 from ..runtime.run import Run
 from .feed import Feed, FeedIterator, plain_nests
 from .keras_weights import ClassWeights
+from .tf_steps import StepsIterator
 
-__all__ = ["Epochs", "Reading"]
+__all__ = ["Epochs", "EpochsInSteps", "Reading"]
 
 # Keras reads at most one batch before it trains on it, for devices other than the CPU.
 _MOST_AHEAD = 4
@@ -44,6 +45,10 @@ class Reading:
     def go_on_at(self, state: dict[str, Any]) -> None:
         """Has the next epoch begin at a position, even if Keras has looked at a batch before it."""
         self.resume_at = state
+        self.forget_look()
+
+    def forget_look(self) -> None:
+        """Has the next epoch be the dataset's next one, even if Keras has looked at the first batch of another."""
         self.looked_at = None
 
     def end_epoch(self) -> None:
@@ -74,7 +79,11 @@ class Reading:
                 return state
         raise StateError(
             f"expected the position after {num_batches} batches, and Keras has read {self.num_read} of this feed; "
-            "is it the one that fit() was given, and without a distribution strategy?"
+            + (
+                "what else reads it? Give that a to_keras() of its own"
+                if self.num_read > num_batches
+                else "is it the one that fit() was given, and without a distribution strategy?"
+            )
         )
 
 
@@ -92,7 +101,6 @@ class Epochs(Feed):
         weights: ClassWeights | None,
         memory: int | float | str | None,
         optimize: bool | None,
-        end_of_data: Callable[[], Exception],
         reading: Reading,
     ) -> None:
         def prepare(element: Any) -> Any:
@@ -100,7 +108,6 @@ class Epochs(Feed):
             return convert(batch if weights is None else weights(batch))
 
         super().__init__(dataset, prepare, memory, optimize)
-        self.end_of_data = end_of_data
         self.reading = reading
 
     def __iter__(self) -> _EpochIterator:
@@ -131,18 +138,24 @@ class Epochs(Feed):
         return run
 
 
+class EpochsInSteps(Epochs):
+    """The same, as Keras reads them under TensorFlow."""
+
+    def __iter__(self) -> Any:
+        return StepsIterator(super().__iter__(), self.dataset)
+
+
 class _EpochIterator(FeedIterator):
     def __init__(self, epochs: Epochs, this: _Pass) -> None:
         super().__init__(lambda: epochs.begin(this), epochs.convert)
         self._this = this
         self._reading = epochs.reading
-        self._end = epochs.end_of_data
 
     def __next__(self) -> Any:
         try:
             element = super().__next__()
         except StopIteration:
             self._this.is_over = True
-            raise self._end() from None
+            raise
         self._reading.delivered(self._this)
         return element

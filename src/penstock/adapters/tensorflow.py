@@ -14,9 +14,10 @@ from ..element import Ragged, Sparse
 from ..errors import BadType
 from ..runtime.run import Run
 from ..spec import UNKNOWN, UNSEEN, RaggedSpec, SparseSpec, TensorSpec, map_specs
-from .feed import Feed, FeedIterator, each_leaf, plain_nests, refused
+from .feed import Feed, each_leaf, plain_nests, refused
+from .tf_steps import StepsIterator
 
-__all__ = ["as_tf_dataset", "converter", "end_of_sequence", "to_tf"]
+__all__ = ["as_tf_dataset", "converter", "to_tf"]
 
 
 def to_tf(dataset: Dataset, *, memory: int | float | str | None = None, optimize: bool | None = None) -> Any:
@@ -82,29 +83,13 @@ def _leaf_converter(tensor: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return convert
 
 
-def end_of_sequence() -> Exception:
-    """The end as Keras wants it: its training functions count on `tf.data.Iterator`s, and lose a StopIteration."""
-    import tensorflow as tf
-
-    error: Exception = tf.errors.OutOfRangeError(None, None, "End of sequence")
-    return error
-
-
 class _LoopFeed(Feed):
     """A feed for loops, and for Keras: it can tell who asks by nothing but the module."""
 
-    def __iter__(self) -> FeedIterator:
+    def __iter__(self) -> Any:
         asked_by = sys._getframe(2).f_globals.get("__name__", "")  # past the dataset's own method
-        kind = _FitIterator if asked_by.startswith("keras.") else FeedIterator
-        return kind(self.open_run, self.convert)
-
-
-class _FitIterator(FeedIterator):
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except StopIteration:
-            raise end_of_sequence() from None
+        batches = super().__iter__()
+        return StepsIterator(batches, self.dataset) if asked_by.startswith("keras.") else batches
 
 
 def as_tf_dataset(feed: Feed, generated: Feed | None = None) -> Any:
