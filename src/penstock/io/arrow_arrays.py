@@ -1,7 +1,7 @@
 """Arrow arrays as NumPy columns: what every table format shares.
 
 Numbers are views of Arrow's buffers where that is possible. Strings and binary are `bytes`; a fixed-size list is one
-more dimension; a list is an array of its own length; a struct is a dict. Nulls come as a mask beside the values, since
+more dimension; a list is an array of its own length; a struct is a dict; times with a zone are in UTC. Nulls come as a mask beside the values, since
 NumPy has none.
 """
 
@@ -85,7 +85,7 @@ def _conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[
 
     if types.is_dictionary(kind):
         shape, dtype, inner = _conversion(name, kind.value_type)
-        return shape, dtype, lambda array, fill: inner(array.dictionary_decode(), fill)
+        return shape, dtype, lambda array, fill: inner(_without_dictionary(array), fill)
     if types.is_boolean(kind):
         return (), np.dtype(np.bool_), _bools
     if _is_text(kind):
@@ -102,16 +102,29 @@ def _conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[
         return (None, *inner_shape), dtype, lambda array, fill: _lists(array, inner, fill)
     if not types.is_primitive(kind) or types.is_time(kind) or types.is_interval(kind):
         raise _refused(name, kind)
-    dtype = np.dtype("datetime64[D]") if types.is_date32(kind) else np.dtype(kind.to_pandas_dtype())
-    if types.is_timestamp(kind):
+    if types.is_timestamp(kind):  # with a time zone, too: what is stored is the time in UTC
         dtype = np.dtype(f"datetime64[{kind.unit}]")
+    elif types.is_date32(kind):
+        dtype = np.dtype("datetime64[D]")
     elif types.is_date64(kind):
         dtype = np.dtype("datetime64[ms]")
     elif types.is_duration(kind):
         dtype = np.dtype(f"timedelta64[{kind.unit}]")
+    else:
+        dtype = np.dtype(kind.to_pandas_dtype())
     if types.is_date32(kind):
         return (), dtype, lambda array, fill: _numbers(array, np.dtype(np.int32), dtype)
     return (), dtype, lambda array, fill: _numbers(array, dtype, None)
+
+
+def _without_dictionary(array: Any) -> Any:
+    """The values that a dictionary's numbers stand for."""
+    import pyarrow as pa
+
+    if not _is_text(array.type.value_type):
+        return array.dictionary_decode()
+    # Arrow has no way to gather strings that are views (Polars's), nor more than 2 GB of those with 32-bit offsets.
+    return array.dictionary.cast(pa.large_binary()).take(array.indices)
 
 
 def _is_copied(kind: Any) -> bool:

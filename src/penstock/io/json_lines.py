@@ -35,8 +35,8 @@ class FromJsonLines(StreamsFiles, Op):
 
     An object inside another is a dict, an array an array of its own length, a string `bytes`. Names and types are those
     of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be read; where lines do
-    not agree, those of most; lines nested more than 100 deep do not count. A value that does not fit, one that is missing or null, and a name that was not there, are
-    errors in their place that name file and row.
+    not agree, those of most; lines nested more than 100 deep do not count. A value that does not fit, one that is
+    missing or null, and a name that was not there, are errors in their place that name file and row.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
