@@ -1,8 +1,8 @@
 """Arrow arrays as NumPy columns: what every table format shares.
 
 Numbers are views of Arrow's buffers where that is possible. Strings and binary are `bytes`; a fixed-size list is one
-more dimension; a list is an array of its own length; a struct is a dict; times with a zone are in UTC. Nulls come as a mask beside the values, since
-NumPy has none.
+more dimension; a list is an array of its own length; a struct is a dict; times with a zone are in UTC. Nulls come as a
+mask beside the values, since NumPy has none.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def _without_dictionary(array: Any) -> Any:
     """The values that a dictionary's numbers stand for."""
     import pyarrow as pa
 
-    if not _is_text(array.type.value_type):
+    if not _is_view(array.type.value_type):
         return array.dictionary_decode()
-    # Arrow has no way to gather strings that are views (Polars's), nor more than 2 GB of those with 32-bit offsets.
+    # Polars's categories are strings of a kind that Arrow cannot gather.
     return array.dictionary.cast(pa.large_binary()).take(array.indices)
 
 
@@ -139,15 +139,21 @@ def _is_copied(kind: Any) -> bool:
 def _is_text(kind: Any) -> bool:
     from pyarrow import types
 
-    views = [getattr(types, f"is_{view}_view", None) for view in ("string", "binary")]
     return bool(
         types.is_string(kind)
         or types.is_large_string(kind)
         or types.is_binary(kind)
         or types.is_large_binary(kind)
         or types.is_fixed_size_binary(kind)
-        or any(is_view is not None and is_view(kind) for is_view in views)
+        or _is_view(kind)
     )
+
+
+def _is_view(kind: Any) -> bool:
+    from pyarrow import types
+
+    views = [getattr(types, f"is_{view}_view", None) for view in ("string", "binary")]
+    return any(is_view is not None and is_view(kind) for is_view in views)
 
 
 def _refused(name: str, kind: Any) -> BadType:
