@@ -48,7 +48,7 @@ def _with_leaf(leaf: Any, before: int) -> int:
 def _with_pieces(memory: np.ndarray, before: int) -> int:
     size = len(memory)
     if size <= 3 * _PIECE_BYTES:
-        return zlib.crc32(memory, before)
+        return zlib.crc32(memory.data, before)
     for start in (0, (size - _PIECE_BYTES) // 2, size - _PIECE_BYTES):
-        before = zlib.crc32(memory[start : start + _PIECE_BYTES], before)
+        before = zlib.crc32(memory[start : start + _PIECE_BYTES].data, before)
     return before

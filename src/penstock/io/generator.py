@@ -248,8 +248,8 @@ class _GeneratorCursor(Cursor):
             raise StateError(f"the saved position is after {taken} values, and the generator gave only {self._taken}")
         elif sums and sums[0] != self._sum:
             raise StateError(
-                f"{self._context.node.op.name}: the saved position is after {taken} elements; iterated again, the dataset "
-                "gives other elements than before, or in another order. To resume needs one that repeats itself: in "
+                f"{self._context.node.op.name}: the saved position is after {taken} elements; iterated again, the "
+                "dataset gives other elements than before, or in another order. To resume, it must repeat itself: in "
                 "tf.data, shuffle(…, seed=…, reshuffle_each_iteration=False), and no random numbers without fixed seeds"
             )
 

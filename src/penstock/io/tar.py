@@ -231,8 +231,8 @@ class _Samples:
         while (info := self._header()) is not None:
             if info.type in (_LONG_NAME, _LONG_LINK, _PAX):
                 extra = self._extra(info)
-                name = b"path" if info.type == _LONG_NAME else b"linkpath"
-                said |= _attributes(extra) if info.type == _PAX else {name: extra.rstrip(b"\0")}
+                key = b"path" if info.type == _LONG_NAME else b"linkpath"
+                said |= _attributes(extra) if info.type == _PAX else {key: extra.rstrip(b"\0")}
                 continue
             size, name, instead = _described(info, said)
             match = _NAME.fullmatch(name) if info.isreg() or info.islnk() else None
