@@ -1,4 +1,4 @@
-"""The frames that an error came through, and what they keep alive."""
+"""The frames that an error came through, and what they keep alive; and errors that must not pass as they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, TracebackType
 
-__all__ = ["forget_frames"]
+__all__ = ["forget_frames", "no_end"]
 
 
 def forget_frames(error: BaseException) -> None:
@@ -74,3 +74,11 @@ def _place_of(file: str, name: str, qualname: str, first_line: int, lines: bytes
     return _PLACE.replace(
         co_filename=file, co_name=name, co_qualname=qualname, co_firstlineno=first_line, co_linetable=lines
     )
+
+
+def no_end(error: StopIteration, who: str) -> RuntimeError:
+    """The error to raise for a StopIteration of the user's, which would end a loop of theirs; with the same notes."""
+    raised = RuntimeError(f"{who} raised StopIteration")
+    for note in getattr(error, "__notes__", ()):
+        raised.add_note(note)
+    return raised

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import penstock as ps
-from penstock.errors import BadType
+from penstock.errors import BadType, StateError
 from penstock.testing import check_op
 
 
@@ -87,7 +87,30 @@ def test_errors_of_tf_data_come_in_their_place() -> None:
     assert float(next(run)) == -1
     with pytest.raises(tf.errors.InvalidArgumentError, match="odd"):
         next(run)
-    assert float(next(run)) == 1
+    assert list(run) == [1]
+
+
+def test_a_pipeline_that_does_not_repeat_itself_cannot_be_resumed() -> None:
+    def images(n: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"image": tf.fill((200, 200), n), "name": tf.strings.as_string(n)}
+
+    numbers = tf.data.Dataset.range(100)
+    for source in (numbers.shuffle(100, seed=1), numbers.map(images).shuffle(100, seed=1).batch(2)):
+        dataset = ps.from_tf(source)
+        run = dataset.run()
+        for _ in range(10):
+            next(run)
+        with pytest.raises(StateError, match=r"gives other elements than before, .* reshuffle_each_iteration=False"):
+            dataset.run().load_state_dict(run.state_dict())
+
+
+def test_a_pipeline_that_repeats_itself_is_resumed() -> None:
+    dataset = ps.from_tf(tf.data.Dataset.range(100).shuffle(100, seed=1, reshuffle_each_iteration=False))
+    run = dataset.run()
+    first = [int(next(run)) for _ in range(60)]
+    again = dataset.run()
+    again.load_state_dict(run.state_dict())
+    assert sorted(first + [int(n) for n in again]) == list(range(100))
 
 
 def test_what_is_no_dataset() -> None:

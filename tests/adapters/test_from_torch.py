@@ -144,6 +144,20 @@ def test_bfloat16_without_a_dtype_for_it_says_what_to_do(kind: Any, monkeypatch:
         list(ps.from_torch(kind(lambda i: torch.zeros(2, dtype=torch.bfloat16))))
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_small_floats(dtype: torch.dtype) -> None:
+    found = list(ps.from_torch(Tensors(lambda i: torch.full((2,), float(i)).to(dtype))))
+    assert [f"torch.{x.dtype.name}" for x in found] == [str(dtype)] * 3
+    assert [x.astype(float).tolist() for x in found] == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_tensors_that_numpy_has_no_arrays_for() -> None:
+    with pytest.raises(
+        ps.errors.BadType, match=r"expected tensors that NumPy has arrays for, got float32 \(2,\): can't"
+    ):
+        list(ps.from_torch(Tensors(lambda i: torch.zeros(2).to_sparse())))
+
+
 def test_errors_name_from_torch() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         list(ps.from_torch(Tensors(lambda i: 1 // i)))

@@ -117,7 +117,9 @@ def test_sparse() -> None:
 
 def test_what_jax_has_no_arrays_for() -> None:
     ragged = ps.Ragged(np.arange(3), np.array([0, 1, 3]))
-    for odd in (b"text", np.array([b"a"], object), ragged, np.zeros(3, "datetime64[s]")):
+    longest = [np.zeros(3, np.longdouble), np.longdouble(1), np.zeros(3, np.clongdouble)]
+    sparse = ps.Sparse(np.array([[0]]), np.zeros(1, np.longdouble), np.array([2]))
+    for odd in (b"text", np.array([b"a"], object), ragged, np.zeros(3, "datetime64[s]"), *longest, sparse):
         with pytest.raises(BadType, match=r"to_jax: expected elements"):
             next(iter(D.from_tensors(odd).to_jax()))
 

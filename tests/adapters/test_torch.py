@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -127,6 +128,17 @@ def test_dtypes(dtype: str) -> None:
     (batch,) = D.from_tensor_slices(data).batch(4).to_torch()
     assert str(batch.dtype) == f"torch.{dtype}"
     np.testing.assert_array_equal(batch.numpy(), data)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_small_floats(dtype: str) -> None:
+    data = np.arange(4).astype(getattr(ml_dtypes, dtype))
+    (batch,) = D.from_tensor_slices(data).batch(4).to_torch()
+    assert str(batch.dtype) == f"torch.{dtype}"
+    assert batch.float().tolist() == [0, 1, 2, 3]
+    (whole,) = D.from_tensors(data).to_torch()
+    assert whole.data_ptr() == data.ctypes.data
+    assert [float(one) for one in D.from_tensor_slices(data).to_torch()] == [0, 1, 2, 3]
 
 
 def test_arrays_that_torch_cannot_alias_are_copied() -> None:

@@ -14,6 +14,7 @@ from ..io.generator import FromGenerator
 from ..ops.assert_cardinality import AssertCardinality
 from ..plan.node import Node, caller_origin, located
 from ..spec import UNKNOWN
+from .checksum import add_to_checksum
 
 __all__ = ["from_tf"]
 
@@ -29,7 +30,8 @@ def from_tf(dataset: Any) -> Dataset:
         dataset: A `tf.data.Dataset`.
 
     Memory: the elements asked for.
-    State: one integer; the dataset is iterated again, and as many elements are dropped.
+    State: two integers; the dataset is iterated again, and as many elements are dropped. It must repeat itself for
+        that, as with `shuffle(…, reshuffle_each_iteration=False)`: other elements than before are a `StateError`.
 
     >>> import tensorflow as tf, penstock as ps
     >>> list(ps.from_tf(tf.data.Dataset.range(4)).skip(2))
@@ -45,9 +47,11 @@ def from_tf(dataset: Any) -> Dataset:
     def elements() -> Iterator[Any]:
         return map(_element, dataset)  # no generator, which would end with the first error
 
-    node = Node(FromGenerator(elements, gives_own=True, made_by="from_tf"), (), origin)
+    node = Node(FromGenerator(elements, gives_own=True, made_by="from_tf", checksum=add_to_checksum), (), origin)
     cardinality = int(dataset.cardinality())
-    return Dataset(node if cardinality == UNKNOWN else Node(AssertCardinality(cardinality), (node,), origin))
+    if cardinality != UNKNOWN:
+        node = Node(AssertCardinality(cardinality, counts_failed=True), (node,), origin)
+    return Dataset(node)
 
 
 def _element(element: Any) -> Any:

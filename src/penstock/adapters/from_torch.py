@@ -76,13 +76,18 @@ def _as_numpy(tensor: Any) -> Any:
     import torch
 
     tensor = tensor.detach()
-    if tensor.dtype != torch.bfloat16:
-        return tensor.numpy()
+    name = str(tensor.dtype).removeprefix("torch.")
+    got = f"expected tensors that NumPy has arrays for, got {name} {tuple(tensor.shape)}"
+    if not name.startswith(("bfloat16", "float8")):
+        try:
+            return tensor.numpy()
+        except TypeError as error:
+            raise BadType(f"{got}: {error}") from None
     try:
         import ml_dtypes
-    except ImportError:
-        raise BadType(
-            f"expected tensors that NumPy has a dtype for, got bfloat16 {tuple(tensor.shape)}; install ml_dtypes, or "
-            "give tensor.float()"
-        ) from None
-    return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+        dtype = getattr(ml_dtypes, name)
+    except (ImportError, AttributeError):
+        raise BadType(f"{got}; install ml_dtypes, or give tensor.float()") from None
+    bits = torch.int16 if tensor.element_size() == 2 else torch.int8
+    return tensor.contiguous().view(bits).numpy().view(dtype)

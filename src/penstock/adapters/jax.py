@@ -92,10 +92,10 @@ def _platform(device: Any) -> str:
 
 def _leaf_converter(put: _Put) -> Callable[[Any], Any]:
     def convert(leaf: Any) -> Any:
-        if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "biufcV":
+        if isinstance(leaf, (np.ndarray, np.generic)) and _is_known(leaf.dtype):
             array = leaf if isinstance(leaf, np.ndarray) else np.array(leaf)
             return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
-        if isinstance(leaf, Sparse) and leaf.dtype.kind != "O":
+        if isinstance(leaf, Sparse) and _is_known(leaf.dtype):
             from jax.experimental.sparse import BCOO
 
             parts = (put(leaf.values), put(leaf.indices))
@@ -105,6 +105,11 @@ def _leaf_converter(put: _Put) -> Callable[[Any], Any]:
         raise refused("to_jax", leaf, "leave them out with map, or make numbers or padded batches of them")
 
     return convert
+
+
+def _is_known(dtype: np.dtype[Any]) -> bool:
+    """Whether JAX has arrays of such: numbers of up to 64 bits a part, and those of ml_dtypes."""
+    return (dtype.kind in "biufc" and dtype.char not in "gG") or (dtype.kind == "V" and dtype.type is not np.void)
 
 
 def _put_function(target: Any) -> _Put:

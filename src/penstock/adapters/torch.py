@@ -73,6 +73,9 @@ def converter(
     target = None if device is None else torch.device(device)
 
     def on_memory(array: np.ndarray) -> Any:
+        small = _small_float(array.dtype)
+        if small is not None:
+            return on_memory(array.view(f"i{array.itemsize}")).view(small)
         try:
             if array.flags.writeable:
                 return from_numpy(array)
@@ -102,6 +105,15 @@ def converter(
         return made if target is None else made.to(target, non_blocking=pins)
 
     return each_leaf(tensor)
+
+
+def _small_float(dtype: np.dtype[Any]) -> Any:
+    """The dtype of PyTorch for floats that NumPy has none for (ml_dtypes: bfloat16, float8); None for all others."""
+    import torch
+
+    if dtype.isbuiltin != 2 or not dtype.name.startswith(("bfloat16", "float8")):
+        return None
+    return getattr(torch, dtype.name, None)
 
 
 def _is_locked(array: np.ndarray) -> bool:

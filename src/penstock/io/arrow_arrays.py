@@ -1,8 +1,8 @@
 """Arrow arrays as NumPy columns: what every table format shares.
 
 Numbers are views of Arrow's buffers where that is possible. Strings and binary are `bytes`; a fixed-size list is one
-more dimension; a list is an array of its own length; a struct is a dict. Nulls come as a mask beside the values, since
-NumPy has none.
+more dimension; a list is an array of its own length; a struct is a dict; times with a zone are in UTC. Nulls come as a
+mask beside the values, since NumPy has none.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[
 
     if types.is_dictionary(kind):
         shape, dtype, inner = _conversion(name, kind.value_type)
-        return shape, dtype, lambda array, fill: inner(array.dictionary_decode(), fill)
+        return shape, dtype, lambda array, fill: inner(_without_dictionary(array), fill)
     if types.is_boolean(kind):
         return (), np.dtype(np.bool_), _bools
     if _is_text(kind):
@@ -102,16 +102,29 @@ def _conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[
         return (None, *inner_shape), dtype, lambda array, fill: _lists(array, inner, fill)
     if not types.is_primitive(kind) or types.is_time(kind) or types.is_interval(kind):
         raise _refused(name, kind)
-    dtype = np.dtype("datetime64[D]") if types.is_date32(kind) else np.dtype(kind.to_pandas_dtype())
-    if types.is_timestamp(kind):
+    if types.is_timestamp(kind):  # with a time zone, too: what is stored is the time in UTC
         dtype = np.dtype(f"datetime64[{kind.unit}]")
+    elif types.is_date32(kind):
+        dtype = np.dtype("datetime64[D]")
     elif types.is_date64(kind):
         dtype = np.dtype("datetime64[ms]")
     elif types.is_duration(kind):
         dtype = np.dtype(f"timedelta64[{kind.unit}]")
+    else:
+        dtype = np.dtype(kind.to_pandas_dtype())
     if types.is_date32(kind):
         return (), dtype, lambda array, fill: _numbers(array, np.dtype(np.int32), dtype)
     return (), dtype, lambda array, fill: _numbers(array, dtype, None)
+
+
+def _without_dictionary(array: Any) -> Any:
+    """The values that a dictionary's numbers stand for."""
+    import pyarrow as pa
+
+    if not _is_view(array.type.value_type):
+        return array.dictionary_decode()
+    # Polars's categories are strings of a kind that Arrow cannot gather.
+    return array.dictionary.cast(pa.large_binary()).take(array.indices)
 
 
 def _is_copied(kind: Any) -> bool:
@@ -126,15 +139,21 @@ def _is_copied(kind: Any) -> bool:
 def _is_text(kind: Any) -> bool:
     from pyarrow import types
 
-    views = [getattr(types, f"is_{view}_view", None) for view in ("string", "binary")]
     return bool(
         types.is_string(kind)
         or types.is_large_string(kind)
         or types.is_binary(kind)
         or types.is_large_binary(kind)
         or types.is_fixed_size_binary(kind)
-        or any(is_view is not None and is_view(kind) for is_view in views)
+        or _is_view(kind)
     )
+
+
+def _is_view(kind: Any) -> bool:
+    from pyarrow import types
+
+    views = [getattr(types, f"is_{view}_view", None) for view in ("string", "binary")]
+    return any(is_view is not None and is_view(kind) for is_view in views)
 
 
 def _refused(name: str, kind: Any) -> BadType:

@@ -59,7 +59,9 @@ class FromGenerator(Op):
     output_shapes: Any = dataclasses.field(default=None, kw_only=True)
     gives_own: bool = dataclasses.field(default=False, kw_only=True)  # whether its arrays are never used again
     made_by: str = dataclasses.field(default="from_generator", kw_only=True)
-    internal: ClassVar[tuple[str, ...]] = ("gives_own", "made_by")
+    # Adds a value to a checksum: values that another iteration may not repeat are compared when a position is restored.
+    checksum: Callable[[Any, int], int] | None = dataclasses.field(default=None, kw_only=True)
+    internal: ClassVar[tuple[str, ...]] = ("gives_own", "made_by", "checksum")
     _signature: Any = dataclasses.field(init=False, repr=False)
     _args: tuple[Any, ...] = dataclasses.field(init=False, repr=False)
 
@@ -99,7 +101,10 @@ class FromGenerator(Op):
         return one_element(sizes.output, "element")
 
     def open(self, context: Context) -> Cursor:
-        return _GeneratorCursor(context, lambda: self.generator(*self._args), self._signature, self.gives_own)
+        def make() -> Any:
+            return self.generator(*self._args)
+
+        return _GeneratorCursor(context, make, self._signature, self.gives_own, self.checksum)
 
     def describe(self) -> str:
         signature = "" if self._signature is UNSEEN else f", {describe(self._signature)}"
@@ -141,10 +146,22 @@ def _typed(types: Any, shapes: Any) -> Any:
 class _GeneratorCursor(Cursor):
     """The generator starts with the first pull."""
 
-    __slots__ = ("_context", "_ended", "_gives_own", "_make", "_scalar", "_signature", "_taken", "_transit", "_values")
+    __slots__ = (
+        *("_checksum", "_context", "_ended", "_gives_own", "_make", "_scalar", "_signature", "_sum", "_taken"),
+        *("_transit", "_values"),
+    )
 
-    def __init__(self, context: Context, make: Callable[[], Any], signature: Any, gives_own: bool) -> None:
+    def __init__(
+        self,
+        context: Context,
+        make: Callable[[], Any],
+        signature: Any,
+        gives_own: bool,
+        checksum: Callable[[Any, int], int] | None,
+    ) -> None:
         self._context = context
+        self._checksum = checksum
+        self._sum = 0  # of all values that were taken
         self._gives_own = gives_own
         self._make = make
         self._signature = signature
@@ -188,6 +205,8 @@ class _GeneratorCursor(Cursor):
             self._ended = not started
             value = self._failed(error)
         self._taken += 1
+        if self._checksum is not None:
+            self._sum = self._checksum(value, self._sum)
         return value
 
     def _checked(self, value: Any) -> Any:
@@ -217,14 +236,22 @@ class _GeneratorCursor(Cursor):
         return skipped
 
     def state(self) -> State:
-        return [self._taken, int(self._ended)]
+        position = [self._taken, int(self._ended)]
+        return position if self._checksum is None else [*position, self._sum]
 
     def restore(self, state: State) -> None:
-        taken, ended = expect_list(state, 2)
+        taken, ended, *sums = expect_list(state, 2 if self._checksum is None else 3)
         if ended:
             self._taken, self._ended = taken, True
+            self._sum = sums[0] if sums else 0
         elif self.skip(taken) != taken:
             raise StateError(f"the saved position is after {taken} values, and the generator gave only {self._taken}")
+        elif sums and sums[0] != self._sum:
+            raise StateError(
+                f"{self._context.node.op.name}: the saved position is after {taken} elements; iterated again, the "
+                "dataset gives other elements than before, or in another order. To resume, it must repeat itself: in "
+                "tf.data, shuffle(…, seed=…, reshuffle_each_iteration=False), and no random numbers without fixed seeds"
+            )
 
     def close(self) -> None:
         values, self._values = self._values, None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ..cursor import Cursor, State
 from ..errors import BadArgument, FormatError
@@ -19,6 +22,12 @@ from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
 
 __all__ = ["FromJsonLines"]
 
+# Arrow finds types by recursion, which ends the process where objects and arrays are nested ten thousands deep.
+_MOST_LEVELS = 100
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_OPENS, _CLOSES = b"[{", b"]}"
+_NOT_BRACKETS = bytes(set(range(256)) - set(_OPENS + _CLOSES))
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FromJsonLines(StreamsFiles, Op):
@@ -26,8 +35,8 @@ class FromJsonLines(StreamsFiles, Op):
 
     An object inside another is a dict, an array an array of its own length, a string `bytes`. Names and types are those
     of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be read; where lines do
-    not agree, those of most. A value that does not fit, one that is missing or null, and a name that was not there, are
-    errors in their place that name file and row.
+    not agree, those of most; lines nested more than 100 deep do not count. A value that does not fit, one that is
+    missing or null, and a name that was not there, are errors in their place that name file and row.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
@@ -79,7 +88,15 @@ class FromJsonLines(StreamsFiles, Op):
         end = len(block) if is_all else block.rfind(b"\n") + 1 or len(block)
         if not block[:end].strip():
             raise FormatError(f"{path}: expected JSON lines to find names and types in, the file is empty")
-        pieces = _pieces(bytes(block[:end]))
+        lines = _lines(bytes(block[:end]))
+        shallow = [line for line in lines if _levels(line) <= _MOST_LEVELS]
+        if not b"".join(shallow).strip():
+            deep = next(filter(bytes.strip, lines))
+            raise FormatError(
+                f"{path}, row 0: expected objects and arrays nested at most {_MOST_LEVELS} deep to find types in, "
+                f"got {_levels(deep):,} levels: {deep[:60]!r}"
+            )
+        pieces = _pieces(b"".join(shallow))
         if isinstance(pieces, Exception):
             raise FormatError(f"{path}: expected JSON lines to find types in, got: {str(pieces)[:300]}")
 
@@ -146,6 +163,16 @@ def _agreed(tables: list[Any]) -> Any:
 
 def _lines(text: bytes) -> list[bytes]:
     return [line + b"\n" for line in text.split(b"\n") if line]
+
+
+def _levels(line: bytes) -> int:
+    """How deep objects and arrays are nested in a line; or how many there are, if that is little."""
+    count = line.count(b"[") + line.count(b"{")
+    if count <= _MOST_LEVELS:
+        return count
+    brackets = np.frombuffer(_STRING.sub(b"", line).translate(None, _NOT_BRACKETS), np.uint8)
+    steps = np.where((brackets == _OPENS[0]) | (brackets == _OPENS[1]), 1, -1)
+    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
 
 
 def _chosen(schema: Any, names: list[str]) -> Any:

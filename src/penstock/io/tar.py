@@ -30,7 +30,9 @@ _KEY = "__key__"
 # `folder/sample.seg.png` is the file `seg.png` of the sample `folder/sample`; what has no ending is of no sample.
 _NAME = re.compile(r"((?:.*/|)[^./][^/.]*)\.([^/]+)", re.DOTALL)
 _BLOCK = 512
-_LONG_NAME, _PAX = tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE
+_LONG_NAME, _LONG_LINK, _PAX = tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE
+# Where headers of sparse files, and the lists of their pieces that go on behind, say that more of the list follows.
+_SPARSE_GOES_ON, _LIST_GOES_ON = 482, 504
 # No name is longer, and no list of attributes.
 _MOST_EXTRA_BYTES = 1 << 20
 
@@ -40,8 +42,10 @@ class FromTar(StreamsFiles, Op):
     """The samples of tar archives as dicts of byte strings.
 
     Files that follow each other and whose names are equal up to the first dot are one sample:
-    `{"__key__": b"folder/name", "jpg": b"…", "cls": b"…"}`. Names are lower case behind the dot. Folders, links and
-    files without an ending are passed over. A damaged archive is an error in its place, and the next one follows.
+    `{"__key__": b"folder/name", "jpg": b"…", "cls": b"…"}`. Names are lower case behind the dot. Folders,
+    symbolic links and files without an ending are passed over. A sample with a hard link, of which the bytes are
+    elsewhere in the archive, or with a sparse file is an error in its place. A damaged archive is one, too, and the
+    next archive follows.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` or `.tgz` are inflated.
@@ -103,12 +107,13 @@ class FromTar(StreamsFiles, Op):
 
 
 class _Member(NamedTuple):
-    """A file in the archive: where its headers begin, its sample, its ending, and its size."""
+    """A file in the archive: where its headers begin, its sample, ending and size, and what it is instead of bytes."""
 
     offset: int
     key: str
     ending: str
     size: int
+    instead: str = ""
 
 
 class _Samples:
@@ -174,17 +179,22 @@ class _Samples:
         if first is None:
             return None
         sample: dict[str, Any] = {_KEY: first.key.encode(errors="surrogateescape")}
-        twice = ""
+        twice = wrong = ""
         member: _Member | None = first
         while member is not None and member.key == first.key:
-            if self._columns is None or member.ending in self._columns:
+            wanted = self._columns is None or member.ending in self._columns
+            if wanted and not member.instead:
                 twice = twice or (member.ending if member.ending in sample else "")
                 sample[member.ending] = self._payload(member)
             else:
+                if wanted:
+                    wrong = wrong or f"expected the bytes of {member.key}.{member.ending}, got {member.instead}"
                 self._pass_over(member.size, member.key)
             self._pass_over(-member.size % _BLOCK, member.key)
             member = self._member()
         self._ahead = member
+        if wrong:
+            return Failed(FormatError(f"{self._path}, sample {first.key}: {wrong}"))
         if twice:
             return Failed(FormatError(f"{self._path}, sample {first.key}: expected one file {twice}, got two"))
         if self._columns is None:
@@ -216,18 +226,20 @@ class _Samples:
         """The next file that is part of a sample; None at the end."""
         if self._ended:
             return None
-        window, long_name, offset = self._window, None, self._window.offset
+        window, offset = self._window, self._window.offset
+        said: dict[bytes, bytes] = {}  # what headers before a file's own say of it
         while (info := self._header()) is not None:
-            if info.type in (_LONG_NAME, _PAX):
+            if info.type in (_LONG_NAME, _LONG_LINK, _PAX):
                 extra = self._extra(info)
-                name = extra.rstrip(b"\0") if info.type == _LONG_NAME else _pax_path(extra)
-                long_name = long_name if name is None else name.decode(errors="surrogateescape")
+                key = b"path" if info.type == _LONG_NAME else b"linkpath"
+                said |= _attributes(extra) if info.type == _PAX else {key: extra.rstrip(b"\0")}
                 continue
-            match = _NAME.fullmatch(long_name or info.name) if info.isreg() else None
+            size, name, instead = _described(info, said)
+            match = _NAME.fullmatch(name) if info.isreg() or info.islnk() else None
             if match is not None:
-                return _Member(offset, match[1], match[2].lower(), info.size)
-            self._pass_over(info.size + -info.size % _BLOCK, info.name)
-            long_name, offset = None, window.offset
+                return _Member(offset, match[1], match[2].lower(), size, instead)
+            self._pass_over(size + -size % _BLOCK, name)
+            said, offset = {}, window.offset
         self._ended = True
         return None
 
@@ -247,6 +259,11 @@ class _Samples:
             raise FormatError(f"{self._path}: expected a tar header at byte {offset:,}, got: {error}") from None
         if info.size < 0:
             raise FormatError(f"{self._path}: expected a size at byte {offset:,}, got {info.size:,}")
+        goes_on = info.type == tarfile.GNUTYPE_SPARSE and block[_SPARSE_GOES_ON]
+        while goes_on:
+            if not window.need(_BLOCK):
+                raise self._cut(f"a list of the pieces of {info.name}", len(window))
+            goes_on = window.take(_BLOCK)[_LIST_GOES_ON]
         return info
 
     def _extra(self, info: tarfile.TarInfo) -> bytes:
@@ -279,14 +296,31 @@ class _Samples:
         self._lease.release()
 
 
-def _pax_path(attributes: bytes) -> bytes | None:
-    """The name among a file's attributes: lines of `length key=value`."""
+def _attributes(extra: bytes) -> dict[bytes, bytes]:
+    """A file's attributes, as far as they can be read: lines of `length key=value`."""
+    found: dict[bytes, bytes] = {}
     at = 0
-    while at < len(attributes):
-        length, _, rest = attributes[at:].partition(b" ")
+    while at < len(extra):
+        length = extra[at : at + 20].partition(b" ")[0]
         if not length.isdigit() or not int(length):
-            return None
-        if rest.startswith(b"path="):
-            return attributes[at : at + int(length)].partition(b"=")[2].removesuffix(b"\n")
+            break
+        key, _, value = extra[at + len(length) + 1 : at + int(length)].partition(b"=")
+        found[key] = value.removesuffix(b"\n")
         at += int(length)
-    return None
+    return found
+
+
+def _described(info: tarfile.TarInfo, said: dict[bytes, bytes]) -> tuple[int, str, str]:
+    """The size of a file in the archive, its name, and what it is instead of plain bytes."""
+
+    def text(given: str, *keys: bytes) -> str:
+        return next((said[key].decode(errors="surrogateescape") for key in keys if key in said), given)
+
+    if info.islnk():  # has no bytes here, whatever its size
+        link = text(info.linkname, b"linkpath")
+        advice = "write the archive with --hard-dereference"
+        return 0, text(info.name, b"path"), f"a hard link to {link:.200}: {advice}"
+    size = said.get(b"size", b"")
+    is_sparse = info.type == tarfile.GNUTYPE_SPARSE or any(key.startswith(b"GNU.sparse.") for key in said)
+    instead = "a sparse file: write the archive without --sparse" if is_sparse else ""
+    return int(size) if size.isdigit() else info.size, text(info.name, b"GNU.sparse.name", b"path"), instead

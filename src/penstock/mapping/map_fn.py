@@ -19,6 +19,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..element import nbytes_of
 from ..errors import BadArgument, BadType, PenstockError
+from ..frames import no_end
 from ..memory.ledger import format_bytes
 from ..ops.calling import check_callable
 from ..ops.map import Map
@@ -217,7 +218,7 @@ class _Work:
                 fitting = run.ledger.budget_bytes // (_PART * largest_bytes)
                 demand = max(fewest, min(worth, fitting, demand * 4, most))
         except StopIteration as error:  # would end a loop of the caller's
-            raise RuntimeError("fn raised StopIteration") from error
+            raise no_end(error, "fn") from error
         finally:
             progress.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
@@ -38,6 +39,8 @@ class AssertCardinality(Op):
     """
 
     expected_cardinality: int
+    counts_failed: bool = dataclasses.field(default=False, kw_only=True)  # whether elements that fail count
+    internal: ClassVar[tuple[str, ...]] = ("counts_failed",)
 
     def __post_init__(self) -> None:
         expected = argument("expected_cardinality", self.expected_cardinality)
@@ -53,16 +56,17 @@ class AssertCardinality(Op):
         return _TRAITS
 
     def open(self, context: Context) -> Cursor:
-        return _AssertCursor(context, self.expected_cardinality)
+        return _AssertCursor(context, self.expected_cardinality, self.counts_failed)
 
 
 class _AssertCursor(UnaryCursor):
-    __slots__ = ("_context", "_ended", "_expected", "_given")
+    __slots__ = ("_context", "_counts_failed", "_ended", "_expected", "_given")
 
-    def __init__(self, context: Context, expected: int) -> None:
+    def __init__(self, context: Context, expected: int, counts_failed: bool) -> None:
         super().__init__(context.input())
         self._context = context
         self._expected = expected
+        self._counts_failed = counts_failed
         self._given = 0
         self._ended = False
 
@@ -74,7 +78,7 @@ class _AssertCursor(UnaryCursor):
             self._ended = True
             return None if self._given == self._expected else self._broken(f"got only {self._given}")
         good = block.size
-        if block.has_failures:
+        if block.has_failures and not self._counts_failed:
             good -= sum(type(row) is Failed for row in block.rows())
         if self._expected == INFINITE or self._given + good <= self._expected:
             self._given += good
@@ -86,13 +90,16 @@ class _AssertCursor(UnaryCursor):
         room = self._expected - self._given
         rows = block.rows()
         stop = 0
-        while room or type(rows[stop]) is Failed:
-            room -= type(rows[stop]) is not Failed
+        while room or self._is_free(rows[stop]):
+            room -= not self._is_free(rows[stop])
             stop += 1
         self._ended = True
         self._given = self._expected
         refusal = self._broken(f"got at least {self._expected + 1}").rows()
         return Block.of_rows([*rows[:stop], *refusal])
+
+    def _is_free(self, row: Any) -> bool:
+        return type(row) is Failed and not self._counts_failed
 
     def _broken(self, got: str) -> Block:
         expected = "endless elements" if self._expected == INFINITE else f"{self._expected:_} elements"

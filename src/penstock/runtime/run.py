@@ -15,6 +15,7 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay, written
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, RunError, StateError
+from ..frames import no_end
 from ..memory.allocator import return_freed_arrays
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
@@ -120,7 +121,7 @@ class Run:
         elif kind is Failed:
             self._num_before = None
             if isinstance(row.error, StopIteration):  # would end the caller's loop as if there were no more elements
-                raise RuntimeError("a function raised StopIteration") from row.error
+                raise no_end(row.error, "a function") from row.error
             raise row.error
         elif not isinstance(row, np.generic):
             self._hand_over(row)

@@ -1,5 +1,6 @@
 """Arrow tables and IPC files: without a copy where that is possible, at any place, bad files."""
 
+import datetime as dt
 import os
 from pathlib import Path
 
@@ -46,6 +47,25 @@ def test_numbers_are_views() -> None:
 def test_polars_frames_are_tables() -> None:
     frame = pl.DataFrame({"a": [1, 2], "s": ["x", "y"]})
     assert [plain(row) for row in ps.Dataset.from_arrow(frame)] == frame.to_dicts()
+
+
+def test_categories_of_polars_are_bytes() -> None:
+    words = ["b", "a", None, "a"]
+    frame = pl.DataFrame(
+        {"c": pl.Series(words, dtype=pl.Categorical), "e": pl.Series(words, dtype=pl.Enum(["a", "b"]))}
+    )
+    dataset = ps.Dataset.from_arrow(frame, fill_null="none")
+    expected = [{"c": word, "e": word} for word in (b"b", b"a", b"none", b"a")]
+    assert list(dataset) == expected
+    assert list(dataset.skip(1)) == expected[1:]
+
+
+def test_times_with_a_zone_are_in_utc() -> None:
+    noon = dt.datetime(2020, 7, 1, 12, tzinfo=dt.UTC)
+    kinds = {zone: pa.timestamp("us", zone) for zone in ("UTC", "Europe/Berlin", "+03:00")}
+    table = pa.table({zone: pa.array([noon], kind) for zone, kind in kinds.items()})
+    (row,) = ps.Dataset.from_arrow(table)
+    assert row == dict.fromkeys(kinds, np.datetime64("2020-07-01T12:00:00.000000"))
 
 
 def test_nulls_are_refused_or_filled() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.errors import FormatError
 from penstock.testing import check_op, check_source
 from tests.unit.io.files import at_the_minimum, failed_by_file
 from tests.unit.io.test_parquet import plain
@@ -108,3 +109,28 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
 def test_the_minimum_is_enough(folder: Path) -> None:
     for name in ("a.jsonl", "b.jsonl.gz"):
         assert len(at_the_minimum(ps.Dataset.from_json_lines(folder / name))) == len(ROWS)
+
+
+@pytest.mark.parametrize("levels", [101, 2_000, 100_000])
+def test_lines_that_are_nested_too_deep_are_errors_in_their_place(tmp_path: Path, levels: int) -> None:
+    path = tmp_path / "a.jsonl"
+    arrays = '{"a":' + "[" * levels + "]" * levels + "}\n"
+    objects = '{"a":' * levels + "1" + "}" * levels + "\n"
+    for deep in (arrays, objects):
+        path.write_text(deep)
+        with pytest.raises(FormatError, match=r"a\.jsonl, row 0: expected objects and arrays nested at most 100 deep"):
+            ps.Dataset.from_json_lines(path)
+    path.write_text('{"a": 1}\n' + arrays + objects + '{"a": 2}\n')
+    run = ps.Dataset.from_json_lines(path).run()
+    assert next(run) == {"a": 1}
+    for row in (1, 2):
+        with pytest.raises(FormatError, match=rf"a\.jsonl, row {row}: "):
+            next(run)
+    assert list(run) == [{"a": 2}]
+
+
+def test_brackets_in_strings_and_side_by_side_are_no_levels(tmp_path: Path) -> None:
+    row = {"s": '\\"' + "[{" * 500, "l": [[i] for i in range(500)]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+    (read,) = ps.Dataset.from_json_lines(tmp_path / "a.jsonl", columns=["s"])
+    assert read["s"].decode() == row["s"]

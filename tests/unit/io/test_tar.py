@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.errors import FormatError
 from penstock.testing import check_op
 from tests.unit.io.files import at_the_minimum, failed_by_file
 
@@ -66,6 +68,51 @@ def test_folders_and_links_are_passed_over(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         tar.add(tmp_path / "d.x", "d.x")
     assert list(ps.Dataset.from_tar(tmp_path / "a.tar")) == [{"__key__": b"d.x/1", "a": b"1"}]
+
+
+@pytest.mark.parametrize("options", [["--format=gnu"], ["--format=pax"], ["--format=pax", "--sparse-version=0.1"]])
+def test_sparse_files_are_errors_in_their_place(tmp_path: Path, options: list[str]) -> None:
+    """With so many pieces that GNU's list of them does not fit into the header."""
+    with (tmp_path / "1.bin").open("wb") as out:
+        for i in range(60):
+            out.seek(i * 65_536)
+            out.write(b"hello")
+    (tmp_path / "1.txt").write_bytes(b"one")
+    (tmp_path / "2.txt").write_bytes(b"two")
+    names = ["1.bin", "1.txt", "2.txt"]
+    subprocess.run(["tar", "-S", *options, "-cf", "a.tar", *names], cwd=tmp_path, check=True)
+    dataset = ps.Dataset.from_tar(tmp_path / "a.tar")
+    run = dataset.run()
+    with pytest.raises(FormatError, match=r"a.tar, sample 1: expected the bytes of 1.bin, got a sparse file"):
+        next(run)
+    assert list(run) == [{"__key__": b"2", "txt": b"two"}]
+    texts = ps.Dataset.from_tar(tmp_path / "a.tar", columns=["txt"])
+    assert [sample["txt"] for sample in texts] == [b"one", b"two"]
+    check_op(dataset)
+
+
+@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_hard_links_are_errors_in_their_place(tmp_path: Path, kind: int) -> None:
+    long = "long/" * 30
+    with tarfile.open(tmp_path / "a.tar", "w", format=kind) as tar:
+        for name, link in ((f"{long}1.a", ""), (f"{long}2.a", f"{long}1.a"), ("3.a", "")):
+            info = tarfile.TarInfo(name)
+            info.size, info.linkname = 1, link
+            info.type = tarfile.LNKTYPE if link else tarfile.REGTYPE
+            tar.addfile(info, None if link else io.BytesIO(b"x"))
+    run = ps.Dataset.from_tar(tmp_path / "a.tar").run()
+    assert next(run)["__key__"] == f"{long}1".encode()
+    with pytest.raises(FormatError, match=rf"2.a, got a hard link to {long}1.a: write the archive with --hard-deref"):
+        next(run)
+    assert list(run) == [{"__key__": b"3", "a": b"x"}]
+
+
+def test_sizes_that_attributes_give(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("1.a")
+    info.pax_headers = {"size": "600"}
+    data = info.tobuf(tarfile.PAX_FORMAT) + b"x" * 600 + bytes(424) + archive([("2.a", b"2")])
+    (tmp_path / "a.tar").write_bytes(data)
+    assert [sample["a"] for sample in ps.Dataset.from_tar(tmp_path / "a.tar")] == [b"x" * 600, b"2"]
 
 
 def test_bad_archives_are_errors_in_their_place(folder: Path) -> None:

@@ -243,8 +243,12 @@ def test_stop_iteration_does_not_end_a_loop_of_the_callers() -> None:
     def stops(x: Any) -> Any:
         raise StopIteration
 
-    with pytest.raises(RuntimeError, match="fn raised StopIteration"):
+    with pytest.raises(RuntimeError, match="fn raised StopIteration") as caught:
         ps.map_fn(stops, np.arange(3))
+    assert re.search(r"in map_fn\(stops\) at test_map_fn.py:\d+, element 0", caught.value.__notes__[0])
+    with pytest.raises(RuntimeError, match="a function raised StopIteration") as caught:
+        list(ps.Dataset.range(3).map(stops))
+    assert re.search(r"in map\(stops\) at test_map_fn.py:\d+, element 0", caught.value.__notes__[0])
 
 
 def test_an_interruption_leaves_what_was_written() -> None:
