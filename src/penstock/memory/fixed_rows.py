@@ -20,6 +20,7 @@ from ..element import Structure
 from .footer import buffer_offsets, compressed_buffers
 from .ipc import IpcReader, Stored
 from .layout import Layout
+from .opened import OpenedFile
 
 __all__ = ["FixedRows", "RowKind"]
 
@@ -79,7 +80,7 @@ class FixedRows(NamedTuple):
         offsets = tuple(stored.offset + len(head) + places[i] for i in buffers)
         return FixedRows(like.kind if like is not None and like.kind == kind else kind, offsets)
 
-    def read(self, reader: IpcReader, first: int, count: int, columns: list[np.ndarray], at: int) -> None:
+    def read(self, reader: OpenedFile, first: int, count: int, columns: list[np.ndarray], at: int) -> None:
         """Reads rows of the batch, from `first` on, to their places in some columns, from `at` on."""
         for column, offset in zip(columns, self.offsets, strict=True):
             part = column[at : at + count]

@@ -11,9 +11,10 @@ from typing import Any
 from ..errors import BadType
 from .batch_index import BatchIndex
 from .fixed_rows import FixedRows
-from .ipc import IpcReader, IpcWriter
+from .ipc import IpcReader
 from .place import Place
 from .spill import SpillSpace
+from .spill_format import SpillReader, SpillWriter, new_writer
 
 __all__ = ["Overflow"]
 
@@ -33,10 +34,10 @@ class Overflow:
 
     def __init__(self, space: Callable[[], SpillSpace]) -> None:
         self._space = space
-        self._writer: IpcWriter | None = None
+        self._writer: SpillWriter | None = None
         self._in_space: SpillSpace | None = None
-        self._reader: IpcReader | None = None
-        self._files: list[IpcWriter] = []
+        self._reader: SpillReader | None = None
+        self._files: list[SpillWriter] = []
         self._last_rows: FixedRows | None = None
         weakref.finalize(self, _discard, self._files, os.getpid())
 
@@ -50,7 +51,7 @@ class Overflow:
                 return self._write(self._writer, rows)
             except BadType:
                 self.finish()
-        writer = self._writer = IpcWriter(space.new_path(".arrow"), space=space)
+        writer = self._writer = new_writer(space)
         self._in_space = space
         self._files.append(writer)
         self._reader = writer.reader()
@@ -62,15 +63,17 @@ class Overflow:
             writer.discard()
             return None
 
-    def _write(self, writer: IpcWriter, rows: list[Any]) -> Place:
+    def _write(self, writer: SpillWriter, rows: list[Any]) -> Place:
         assert self._reader is not None
         try:
             stored = writer.write(rows)
         except OSError:
             self._writer = None  # what is in the file can still be read, but no more can be added
             raise
-        self._last_rows = FixedRows.of(self._reader, stored, rows, self._last_rows)
-        return Place(self._reader, stored, self._last_rows)
+        reader, rows_before = self._reader, self._last_rows
+        # Batches of the plain format are read as a whole: it is for when there is little room, not for speed.
+        self._last_rows = FixedRows.of(reader, stored, rows, rows_before) if isinstance(reader, IpcReader) else None
+        return Place(reader, stored, self._last_rows)
 
     def finish(self) -> None:
         """Completes the last file, so that other programs can open it; what comes later goes to another."""
@@ -81,7 +84,7 @@ class Overflow:
                 writer.close()
 
 
-def _discard(files: list[IpcWriter], owner: int) -> None:
+def _discard(files: list[SpillWriter], owner: int) -> None:
     if os.getpid() == owner:  # a forked child has a copy of all this, and must leave it alone
         for writer in files:
             writer.discard()
