@@ -39,6 +39,11 @@ def all_together(source: Any) -> Any:
     return pairs.shuffle(60, seed=1).map(lambda pair: pair["x"] + int(pair["name"])).batch(2).prefetch(2)
 
 
+def in_many_threads(source: Any) -> Any:
+    """Stacks of the usual size would take up all addresses."""
+    return source(60).map(lambda x: x + 1, num_parallel_calls=16).shuffle(40, seed=1).batch(2).prefetch(2)
+
+
 def of_small(source: Any) -> Any:
     """Stacked by the hundred, which is another way into a file."""
     return source(3_000).shuffle(2_500, seed=1).cache().batch(20).repeat(2)
@@ -76,7 +81,7 @@ def kept_in_a_file() -> dict[str, Any]:
     return {"errors": errors}
 
 
-PIPELINES = (shuffled, cached, all_together)
+PIPELINES = (shuffled, cached, all_together, in_many_threads)
 PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
     **{build.__name__: functools.partial(read_within_the_limit, build) for build in PIPELINES},
     "of_small": functools.partial(read_within_the_limit, of_small, 5_000),

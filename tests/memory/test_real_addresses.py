@@ -5,7 +5,7 @@ import pytest
 from tests.memory.test_real_memory import MB, child
 
 
-@pytest.mark.parametrize("program", ["shuffled", "cached", "all_together", "of_small"])
+@pytest.mark.parametrize("program", ["shuffled", "cached", "all_together", "in_many_threads", "of_small"])
 def test_pipelines_spill_within_128_mb_of_addresses(program: str) -> None:
     found = child(program, "limited_children.py", exact=False)
     assert found["equal"]
