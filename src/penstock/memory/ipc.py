@@ -23,7 +23,7 @@ import numpy as np
 from ..errors import BadArgument, BadType, FormatError, PenstockError
 from . import arrow_library
 from .compression import copies_in, decompressing_bytes
-from .footer import BLOCK, before_blocks, blocks, footer_of_none, num_rows
+from .footer import BLOCK, before_blocks, blocks, buffer_offsets, compressed_buffers, footer_of_none, num_rows
 from .layout import Layout
 from .leaves import Views
 from .opened import OpenedFile
@@ -347,6 +347,14 @@ class IpcReader(OpenedFile):
         """What comes before the buffers of a batch and says where they lie."""
         length = int(np.frombuffer(self.read_bytes(stored.offset, 8), "<u4")[1])
         return self.read_bytes(stored.offset, 8 + length)
+
+    def value_offsets(self, stored: Stored) -> list[int] | None:
+        """At which bytes of the file the values of each leaf begin; None where they do not lie there as in NumPy."""
+        buffers = None if self.layout is None else self.layout.value_buffers()
+        if buffers is None or compressed_buffers(head := self.read_head_of(stored)) is not None:
+            return None
+        places = buffer_offsets(head)
+        return [stored.offset + len(head) + places[i] for i in buffers]
 
     def batch_at(self, offset: int, end: int) -> Found | None:
         """The batch that begins at a byte, as its head says; None where there are no more before another byte."""

@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from ..element import LEAF, Structure
 from ..errors import BadType, FormatError
 from .flat import Take
-from .leaves import Leaf, Views, leaf_from_json, leaf_of
+from .leaves import Buffers, Leaf, Views, leaf_from_json, leaf_of
 
 __all__ = ["Layout", "class_named"]
 
@@ -100,19 +100,15 @@ class Layout:
     @property
     def makes_copies(self) -> bool:
         """Whether elements are not all views of what was read: strings are made anew."""
-        return any(leaf.makes_copies for leaf in self.leaves)
+        return self.flat_values() is None
 
     def value_buffers(self) -> list[int] | None:
         """Of the buffers of a batch, those with the values of each leaf; None where a leaf has none, or several."""
-        found: list[int] = []
-        before = 0
-        for leaf in self.leaves:
-            buffers = leaf.buffers()
-            if buffers is None:
-                return None
-            found.append(before + buffers.values)
-            before += buffers.num_all
-        return found
+        return _places(leaf.buffers() for leaf in self.leaves)
+
+    def flat_values(self) -> list[int] | None:
+        """The same of flat arrays."""
+        return _places(leaf.flat_values for leaf in self.leaves)
 
     def to_json(self) -> Any:
         return _structure_to_json(self.structure, iter(self.leaves))
@@ -121,6 +117,17 @@ class Layout:
     def from_json(value: Any) -> Layout:
         leaves: list[Leaf] = []
         return Layout(_structure_from_json(value, leaves), leaves)
+
+
+def _places(of_leaves: Iterable[Buffers | None]) -> list[int] | None:
+    found: list[int] = []
+    before = 0
+    for buffers in of_leaves:
+        if buffers is None:
+            return None
+        found.append(before + buffers.values)
+        before += buffers.num_all
+    return found
 
 
 def _take_apart(structure: Structure, value: Any, leaves: list[Any]) -> bool:

@@ -45,8 +45,8 @@ class Leaf(Protocol):
     """How one leaf of an element lies in columns."""
 
     @property
-    def makes_copies(self) -> bool:
-        """Whether what is read is not a view of the batch."""
+    def flat_values(self) -> Buffers | None:
+        """Which of the arrays of `flat` holds the values; None for leaves that are made of others, or anew."""
 
     def fits(self, leaf: Any) -> bool: ...
 
@@ -71,7 +71,7 @@ class Leaf(Protocol):
 @dataclasses.dataclass(frozen=True)
 class _Array:
     dtype: np.dtype[Any]
-    makes_copies: ClassVar[bool] = False
+    flat_values: ClassVar[Buffers | None] = Buffers(1, 4)
 
     def fits(self, leaf: Any) -> bool:
         return type(leaf) is np.ndarray and (leaf.dtype == self.dtype or native(leaf.dtype) == self.dtype)
@@ -119,7 +119,7 @@ class _Array:
 class _Strings:
     """An array of byte strings."""
 
-    makes_copies: ClassVar[bool] = True
+    flat_values: ClassVar[Buffers | None] = None
 
     def fits(self, leaf: Any) -> bool:
         return type(leaf) is np.ndarray and leaf.dtype == string
@@ -161,7 +161,7 @@ class _Strings:
 @dataclasses.dataclass(frozen=True)
 class _Scalar:
     dtype: np.dtype[Any]
-    makes_copies: ClassVar[bool] = False
+    flat_values: ClassVar[Buffers | None] = Buffers(0, 1)
 
     def fits(self, leaf: Any) -> bool:
         return isinstance(leaf, np.generic) and (leaf.dtype == self.dtype or native(leaf.dtype) == self.dtype)
@@ -200,7 +200,7 @@ class _Scalar:
 
 @dataclasses.dataclass(frozen=True)
 class _Bytes:
-    makes_copies: ClassVar[bool] = True
+    flat_values: ClassVar[Buffers | None] = None
 
     def fits(self, leaf: Any) -> bool:
         return type(leaf) is bytes
@@ -231,7 +231,7 @@ class _Bytes:
 
 @dataclasses.dataclass(frozen=True)
 class _Nothing:
-    makes_copies: ClassVar[bool] = True
+    flat_values: ClassVar[Buffers | None] = None
 
     def fits(self, leaf: Any) -> bool:
         return leaf is None
@@ -269,7 +269,7 @@ class _Parts:
 
     kind: type
     parts: tuple[Any, ...]
-    makes_copies: ClassVar[bool] = True
+    flat_values: ClassVar[Buffers | None] = None
 
     @property
     def _names(self) -> list[str]:

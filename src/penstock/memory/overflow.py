@@ -11,7 +11,6 @@ from typing import Any
 from ..errors import BadType
 from .batch_index import BatchIndex
 from .fixed_rows import FixedRows
-from .ipc import IpcReader
 from .place import Place
 from .spill import SpillSpace
 from .spill_format import SpillReader, SpillWriter, new_writer
@@ -70,10 +69,8 @@ class Overflow:
         except OSError:
             self._writer = None  # what is in the file can still be read, but no more can be added
             raise
-        reader, rows_before = self._reader, self._last_rows
-        # Batches of the plain format are read as a whole: it is for when there is little room, not for speed.
-        self._last_rows = FixedRows.of(reader, stored, rows, rows_before) if isinstance(reader, IpcReader) else None
-        return Place(reader, stored, self._last_rows)
+        self._last_rows = FixedRows.of(self._reader, stored, rows, self._last_rows)
+        return Place(self._reader, stored, self._last_rows)
 
     def finish(self) -> None:
         """Completes the last file, so that other programs can open it; what comes later goes to another."""

@@ -42,6 +42,14 @@ class PlainKind(NamedTuple):
     layout: Layout
 
 
+class _Place(NamedTuple):
+    """An array of a batch: where it begins there, and what its bytes are."""
+
+    start: int
+    nbytes: int
+    checksum: int
+
+
 class PlainWriter:
     """Writes elements of one structure into a new file.
 
@@ -142,10 +150,13 @@ class PlainReader(OpenedFile):
         """
         buffer = np.empty(stored.nbytes, np.uint8) if into is None else into(stored.nbytes)
         self.fill(buffer, stored.offset)
-        places = iter(self._arrays(buffer, stored))
+        arrays = self._places(buffer.data, stored)
+        if any(crc32c(buffer[start : start + nbytes]) != checksum for start, nbytes, checksum in arrays):
+            raise self._damaged(stored)
+        places = iter(arrays)
 
         def take(dtype: np.dtype[Any]) -> np.ndarray:
-            start, nbytes = next(places)
+            start, nbytes, _ = next(places)
             if not nbytes:
                 return np.empty(0, dtype)
             array = np.ndarray((nbytes // dtype.itemsize,), dtype, buffer, start)
@@ -156,26 +167,35 @@ class PlainReader(OpenedFile):
         assert layout is not None
         return layout.unflat(take, stored.num_rows)
 
-    def _arrays(self, buffer: np.ndarray, stored: Stored) -> list[tuple[int, int]]:
-        """Where the arrays of a batch lie in it, and their bytes; each has its checksum."""
+    def value_offsets(self, stored: Stored) -> list[int] | None:
+        """At which bytes of the file the values of each leaf begin; None where they do not lie there as in NumPy."""
+        arrays = None if self.layout is None else self.layout.flat_values()
+        if arrays is None:
+            return None
+        _, count = _COUNTS.unpack(self.read_bytes(stored.offset + _BEGINNING.size, _COUNTS.size))
+        head = self.read_bytes(stored.offset, _BEGINNING.size + _COUNTS.size + count * _ARRAY.size)
+        places = self._places(memoryview(head), stored)
+        return [stored.offset + places[i].start for i in arrays]
+
+    def _places(self, batch: memoryview, stored: Stored) -> list[_Place]:
+        """Where the arrays of a batch lie in it, by its head."""
         start = _BEGINNING.size + _COUNTS.size
-        found: list[tuple[int, int]] = []
         if stored.nbytes < start:
             raise self._damaged(stored)
-        mark, checksum = _BEGINNING.unpack_from(buffer.data)
-        num_rows, count = _COUNTS.unpack_from(buffer.data, _BEGINNING.size)
+        mark, checksum = _BEGINNING.unpack_from(batch)
+        num_rows, count = _COUNTS.unpack_from(batch, _BEGINNING.size)
         end = start + count * _ARRAY.size
-        if mark != _MARK or num_rows != stored.num_rows or not start <= end <= stored.nbytes:
+        if mark != _MARK or num_rows != stored.num_rows or not start <= end <= batch.nbytes:
             raise self._damaged(stored)
-        if crc32c(buffer[_BEGINNING.size : end]) != checksum:
+        if crc32c(batch[_BEGINNING.size : end]) != checksum:
             raise self._damaged(stored)
-        place = _aligned(end)
-        for nbytes, checksum in _ARRAY.iter_unpack(buffer.data[start:end]):
-            if place + nbytes > stored.nbytes or crc32c(buffer[place : place + nbytes]) != checksum:
-                raise self._damaged(stored)
-            found.append((place, nbytes))
+        places, place = [], _aligned(end)
+        for nbytes, checksum in _ARRAY.iter_unpack(batch[start:end]):
+            places.append(_Place(place, nbytes, checksum))
             place = _aligned(place + nbytes)
-        return found
+        if place != stored.nbytes:
+            raise self._damaged(stored)
+        return places
 
     def _damaged(self, stored: Stored) -> Exception:
         return self.wrong(f"the batch at byte {stored.offset:,} is damaged: its bytes do not have its checksum")

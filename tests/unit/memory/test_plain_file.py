@@ -99,6 +99,20 @@ def test_arrays_are_views_of_the_buffer_at_multiples_of_64_bytes(new: Any) -> No
         assert buffers[0].nbytes == stored.nbytes < SAMPLE["image"].nbytes + 2000  # type: ignore[attr-defined]
 
 
+def test_values_of_rows_that_are_alike_are_found_where_they_lie(new: Any) -> None:
+    writer = new()
+    writer.write([(np.int16(9), np.zeros((2, 3)))])
+    rows = [(np.int16(i), np.full((2, 3), i * 0.5)) for i in range(4)]
+    reader, stored = writer.reader(), writer.write(rows)
+    first, second = reader.value_offsets(stored)
+    assert np.frombuffer(reader.read_bytes(first, 8), np.int16).tolist() == [0, 1, 2, 3]
+    assert np.frombuffer(reader.read_bytes(second, 4 * 48)).reshape(4, 2, 3).tolist() == [
+        row[1].tolist() for row in rows
+    ]
+    strings = new()
+    assert strings.reader().value_offsets(strings.write([SAMPLE])) is None
+
+
 def test_a_changed_byte_is_refused_wherever_it_matters(new: Any) -> None:
     writer = new()
     writer.write([np.arange(3)])
