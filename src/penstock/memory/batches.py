@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadType
-from .ipc import ALONE_BYTES, IpcReader, IpcWriter, Kind, Stored
+from .ipc import ALONE_BYTES, Stored
 from .layout import Layout
 from .spill import SpillSpace
+from .spill_format import SpillKind, kind_of, new_writer, reader_of
 
 __all__ = ["Batch", "BatchFile", "BatchFiles", "Written"]
 
@@ -24,7 +25,7 @@ class BatchFile:
 
     __slots__ = ("kind", "nbytes", "num_left", "path")
 
-    def __init__(self, path: str, kind: Kind) -> None:
+    def __init__(self, path: str, kind: SpillKind) -> None:
         self.path = path
         self.kind = kind
         self.nbytes = 0
@@ -55,7 +56,7 @@ class BatchFiles:
 
     def __init__(self, space: SpillSpace) -> None:
         self._space = space
-        self._kinds: list[Kind] = []
+        self._kinds: list[SpillKind] = []
         self._files: set[BatchFile] = set()
 
     def __len__(self) -> int:
@@ -94,14 +95,14 @@ class BatchFiles:
         self._files.update(group.file for group in groups.values())
         return Written([(group.file, group.batches) for group in groups.values()], left_out)
 
-    def _taken_apart(self, row: Any) -> tuple[Kind, list[Any]] | None:
+    def _taken_apart(self, row: Any) -> tuple[SpillKind, list[Any]] | None:
         """Which kind of element it is, and its leaves; None for one that cannot be stored."""
         for kind in self._kinds:
             if kind.layout is not None and (leaves := kind.layout.leaves_of(row)) is not None:
                 return kind, leaves
         try:
             layout = Layout.of(row)
-            kind = Kind.of(layout)
+            kind = kind_of(layout)
         except BadType:
             return None
         self._kinds.append(kind)
@@ -111,7 +112,7 @@ class BatchFiles:
         self, file: BatchFile, stored: Stored, into: Callable[[int], np.ndarray] | None = None
     ) -> tuple[list[int], list[Any]]:
         """The numbers of a batch's elements, and the elements; each batch can be read once."""
-        reader = IpcReader(file.path, kind=file.kind, space=self._space)
+        reader = reader_of(file.path, file.kind, self._space)
         try:
             pairs = reader.read(stored, into, writeable=True)
         finally:
@@ -134,9 +135,9 @@ class BatchFiles:
 class _Group:
     """Elements of one kind on their way into a file."""
 
-    def __init__(self, space: SpillSpace, kind: Kind, batch_bytes: int) -> None:
-        self.file = BatchFile(space.new_path(".arrow"), kind)
-        self.writer = IpcWriter(self.file.path, space=space, kind=kind)
+    def __init__(self, space: SpillSpace, kind: SpillKind, batch_bytes: int) -> None:
+        self.writer = new_writer(space, kind)
+        self.file = BatchFile(self.writer.path, kind)
         self.batches: list[Batch] = []
         self._batch_bytes = batch_bytes
         self._numbers: list[int] = []

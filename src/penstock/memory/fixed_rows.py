@@ -17,9 +17,10 @@ import numpy as np
 
 from ..block import Allocate, Block
 from ..element import Structure
-from .footer import buffer_offsets, compressed_buffers
-from .ipc import IpcReader, Stored
+from .ipc import Stored
 from .layout import Layout
+from .opened import OpenedFile
+from .spill_format import SpillReader
 
 __all__ = ["FixedRows", "RowKind"]
 
@@ -57,7 +58,7 @@ class FixedRows(NamedTuple):
     offsets: tuple[int, ...]
 
     @staticmethod
-    def of(reader: IpcReader, stored: Stored, rows: Sequence[Any], like: FixedRows | None = None) -> FixedRows | None:
+    def of(reader: SpillReader, stored: Stored, rows: Sequence[Any], like: FixedRows | None = None) -> FixedRows | None:
         """For a batch that was just written; None where its rows are not all alike, or small.
 
         Args:
@@ -69,17 +70,15 @@ class FixedRows(NamedTuple):
         layout = reader.layout
         if layout is None or stored.nbytes < (_LEAST_ROW_BYTES * len(rows) if len(rows) > 1 else _LEAST_ALONE_BYTES):
             return None
-        kind, buffers = _kind_of(layout.leaves_of(rows[0]), layout), layout.value_buffers()
-        if kind is None or buffers is None or any(_kind_of(layout.leaves_of(row), layout) != kind for row in rows[1:]):
+        kind = _kind_of(layout.leaves_of(rows[0]), layout)
+        if kind is None or any(_kind_of(layout.leaves_of(row), layout) != kind for row in rows[1:]):
             return None
-        head = reader.read_head_of(stored)
-        if compressed_buffers(head) is not None:
+        offsets = reader.value_offsets(stored)
+        if offsets is None:
             return None
-        places = buffer_offsets(head)
-        offsets = tuple(stored.offset + len(head) + places[i] for i in buffers)
-        return FixedRows(like.kind if like is not None and like.kind == kind else kind, offsets)
+        return FixedRows(like.kind if like is not None and like.kind == kind else kind, tuple(offsets))
 
-    def read(self, reader: IpcReader, first: int, count: int, columns: list[np.ndarray], at: int) -> None:
+    def read(self, reader: OpenedFile, first: int, count: int, columns: list[np.ndarray], at: int) -> None:
         """Reads rows of the batch, from `first` on, to their places in some columns, from `at` on."""
         for column, offset in zip(columns, self.offsets, strict=True):
             part = column[at : at + count]

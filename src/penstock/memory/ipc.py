@@ -14,18 +14,19 @@ import contextlib
 import json
 import os
 import struct
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import BadArgument, BadType, FormatError, PenstockError, SpillError
+from ..errors import BadArgument, BadType, FormatError, PenstockError
+from . import arrow_library
 from .checksum import CHECKSUM_KEY, UNKNOWN_CHECKSUM, has_right_body, has_right_checksum
 from .compression import copies_in, decompressing_bytes
-from .footer import BLOCK, before_blocks, blocks, footer_of_none, num_rows
+from .footer import BLOCK, before_blocks, blocks, buffer_offsets, compressed_buffers, footer_of_none, num_rows
 from .layout import Layout
 from .leaves import Views
+from .opened import OpenedFile
 from .sink import File, Sink, open_new
 from .walk import Found, Stored, batch_at, batches_in_footer
 
@@ -53,6 +54,7 @@ class Kind(NamedTuple):
 
     @staticmethod
     def of(layout: Layout | None, metadata: Mapping[str, str] = {}, checksums: bool = False) -> Kind:
+        arrow_library.load()
         import pyarrow as pa
 
         ours = {"version": 1, "elements": None if layout is None else layout.to_json()}
@@ -136,17 +138,7 @@ class IpcWriter:
             self.kind = Kind.of(Layout.of(rows[0]), self._metadata, self._checksums)
         layout = self.kind.layout
         assert layout is not None
-        taken_apart = []
-        for row in rows:
-            if (leaves := layout.leaves_of(row)) is None:
-                expected, got = (json.dumps(layout.to_json()) for layout in (layout, Layout.of(row)))
-                raise BadType(f"expected an element like those before in {self.path}, {expected}, got {got}")
-            taken_apart.append(leaves)
-        return self.write_leaves(taken_apart)
-
-    def write_leaves(self, leaves_by_row: Sequence[list[Any]]) -> Stored:
-        """Appends elements that the layout has taken apart."""
-        return self.write_by_leaf([list(values) for values in zip(*leaves_by_row, strict=True)], len(leaves_by_row))
+        return self.write_by_leaf(layout.taken_apart(rows, self.path), len(rows))
 
     def write_by_leaf(self, by_leaf: Sequence[Any], num_rows: int) -> Stored:
         """Appends elements, given as the values of each leaf: a list, or an array of scalars."""
@@ -232,7 +224,7 @@ class IpcWriter:
         self._sink.give_back()
 
 
-class IpcReader:
+class IpcReader(OpenedFile):
     """Reads batches of a file that `IpcWriter` wrote. Any thread may read at any time.
 
     Args:
@@ -251,16 +243,8 @@ class IpcReader:
         lists_batches: bool = True,
         space: SpillSpace | None = None,
     ) -> None:
-        self.path = os.fspath(path)
+        super().__init__(path, space)
         self._writer = writer
-        self._space = space
-        try:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            if space is None and isinstance(error, FileNotFoundError):
-                raise  # who asked for it knows better what that means
-            raise self.wrong(f"it cannot be opened: {error.strerror}") from error
-        self._closer = weakref.finalize(self, os.close, self._fd)
         self._kind = kind
         # Bytes that others may have written are looked at before pyarrow is trusted with them.
         self._is_foreign = writer is None and kind is None
@@ -355,28 +339,18 @@ class IpcReader:
         if not (has_right_checksum if self._checksums else has_right_body)(buffer):
             raise self.wrong(f"the batch at byte {stored.offset:,} is damaged: its bytes do not have its checksum")
 
-    def fill(self, buffer: np.ndarray, offset: int) -> None:
-        """Reads as many bytes of the file as a buffer holds."""
-        left = buffer.data.cast("B")
-        while left.nbytes:
-            try:
-                count = os.preadv(self._fd, [left], offset)
-            except OSError as error:
-                raise self.wrong(f"it cannot be read at byte {offset:,}: {error.strerror}") from error
-            if not count:
-                raise self.wrong(f"{left.nbytes:,} bytes are missing at byte {offset:,}, where the file ends")
-            left, offset = left[count:], offset + count
-
-    def read_bytes(self, offset: int, nbytes: int) -> bytes:
-        """Some bytes of the file."""
-        buffer = np.empty(nbytes, np.uint8)
-        self.fill(buffer, offset)
-        return buffer.tobytes()
-
     def read_head_of(self, stored: Stored) -> bytes:
         """What comes before the buffers of a batch and says where they lie."""
         length = int(np.frombuffer(self.read_bytes(stored.offset, 8), "<u4")[1])
         return self.read_bytes(stored.offset, 8 + length)
+
+    def value_offsets(self, stored: Stored) -> list[int] | None:
+        """At which bytes of the file the values of each leaf begin; None where they do not lie there as in NumPy."""
+        buffers = None if self.layout is None else self.layout.value_buffers()
+        if buffers is None or compressed_buffers(head := self.read_head_of(stored)) is not None:
+            return None
+        places = buffer_offsets(head)
+        return [stored.offset + len(head) + places[i] for i in buffers]
 
     def batch_at(self, offset: int, end: int) -> Found | None:
         """The batch that begins at a byte, as its head says; None where there are no more before another byte."""
@@ -405,6 +379,7 @@ class IpcReader:
 
     def _read_head(self, lists_batches: bool) -> None:
         """Schema and places of batches, from a complete file."""
+        arrow_library.load()
         import pyarrow as pa
 
         try:
@@ -459,14 +434,6 @@ class IpcReader:
         if min(offset, head_bytes, body_bytes) < 0 or offset + nbytes > end:
             raise self.wrong(f"its footer names {nbytes:,} bytes at byte {offset:,}, which are not there")
         return Stored(offset, nbytes, num_rows(self.read_bytes(offset, head_bytes)))
-
-    def wrong(self, what: str) -> FormatError | SpillError:
-        """What to raise of a file that is not as it should be."""
-        return FormatError(f"{self.path}: {what}") if self._space is None else self._space.unreadable(self.path, what)
-
-    def close(self) -> None:
-        """Closes the file; elements that were read stay. A second call does nothing."""
-        self._closer()
 
 
 def _views_of(memory: np.ndarray, writeable: bool) -> Views:

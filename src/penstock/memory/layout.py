@@ -9,13 +9,17 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..element import LEAF, Structure
 from ..errors import BadType, FormatError
-from .leaves import Leaf, Views, leaf_from_json, leaf_of
+from .flat import Take
+from .leaves import Buffers, Leaf, Views, leaf_from_json, leaf_of
 
 __all__ = ["Layout", "class_named"]
 
@@ -41,6 +45,16 @@ class Layout:
         fit = all(leaf.fits(value) for leaf, value in zip(self.leaves, leaves, strict=True))
         return leaves if fit else None
 
+    def taken_apart(self, rows: Sequence[Any], path: str) -> list[list[Any]]:
+        """The values of each leaf; `BadType`, which names the file, if an element is not like the others there."""
+        by_row = []
+        for row in rows:
+            if (leaves := self.leaves_of(row)) is None:
+                expected, got = (json.dumps(layout.to_json()) for layout in (self, Layout.of(row)))
+                raise BadType(f"expected an element like those before in {path}, {expected}, got {got}")
+            by_row.append(leaves)
+        return [list(values) for values in zip(*by_row, strict=True)]
+
     def schema(self, metadata: Mapping[str, str]) -> Any:
         """The Arrow schema."""
         import pyarrow as pa
@@ -64,7 +78,17 @@ class Layout:
     def rows(self, columns: Sequence[Any], num_rows: int, views: Views) -> list[Any]:
         """The elements of some columns."""
         remaining = iter(columns)
-        leaves = [leaf.read(remaining, num_rows, views) for leaf in self.leaves]
+        return self._rows([leaf.read(remaining, num_rows, views) for leaf in self.leaves], num_rows)
+
+    def flat(self, by_leaf: Sequence[Any]) -> list[np.ndarray]:
+        """The same as flat arrays, without Arrow."""
+        return [a for leaf, values in zip(self.leaves, by_leaf, strict=True) for a in leaf.flat(values)]
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]:
+        """The elements that `flat` has laid out."""
+        return self._rows([leaf.unflat(take, num_rows) for leaf in self.leaves], num_rows)
+
+    def _rows(self, leaves: list[list[Any]], num_rows: int) -> list[Any]:
         if self.structure.is_leaf:
             return leaves[0]
         if not leaves:
@@ -76,19 +100,15 @@ class Layout:
     @property
     def makes_copies(self) -> bool:
         """Whether elements are not all views of what was read: strings are made anew."""
-        return self.value_buffers() is None
+        return self.flat_values() is None
 
     def value_buffers(self) -> list[int] | None:
         """Of the buffers of a batch, those with the values of each leaf; None where a leaf has none, or several."""
-        found: list[int] = []
-        before = 0
-        for leaf in self.leaves:
-            buffers = leaf.buffers()
-            if buffers is None:
-                return None
-            found.append(before + buffers.values)
-            before += buffers.num_all
-        return found
+        return _places(leaf.buffers() for leaf in self.leaves)
+
+    def flat_values(self) -> list[int] | None:
+        """The same of flat arrays."""
+        return _places(leaf.flat_values for leaf in self.leaves)
 
     def to_json(self) -> Any:
         return _structure_to_json(self.structure, iter(self.leaves))
@@ -97,6 +117,17 @@ class Layout:
     def from_json(value: Any) -> Layout:
         leaves: list[Leaf] = []
         return Layout(_structure_from_json(value, leaves), leaves)
+
+
+def _places(of_leaves: Iterable[Buffers | None]) -> list[int] | None:
+    found: list[int] = []
+    before = 0
+    for buffers in of_leaves:
+        if buffers is None:
+            return None
+        found.append(before + buffers.values)
+        before += buffers.num_all
+    return found
 
 
 def _take_apart(structure: Structure, value: Any, leaves: list[Any]) -> bool:

@@ -5,23 +5,23 @@ differ from row to row. A `Ragged` or `Sparse` is the columns of the arrays it i
 Arrow type that means the same, where there is one of the same width; complex numbers are pairs, and dtypes that Arrow
 does not know (long double, records, `datetime64[D]`) are integers or bytes.
 
-pyarrow is imported when the first of these is used.
+pyarrow is imported when the first of these is used. For files without it, leaves are flat arrays (`flat`, `unflat`):
+about the buffers of those columns.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import functools
-import itertools
-import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ..element import Failed, Ragged, Sparse, string
 from ..errors import BadType, FormatError
+from .dtype_text import dtype_from_text, dtype_to_text, native, storable
+from .flat import INT64, Take, cut, ends, flat_bytes, ranks_and_shapes, shapes_from, take_bytes
 
 __all__ = ["Buffers", "Leaf", "Views", "leaf_from_json", "leaf_of"]
 
@@ -44,6 +44,10 @@ class Buffers(NamedTuple):
 class Leaf(Protocol):
     """How one leaf of an element lies in columns."""
 
+    @property
+    def flat_values(self) -> Buffers | None:
+        """Which of the arrays of `flat` holds the values; None for leaves that are made of others, or anew."""
+
     def fits(self, leaf: Any) -> bool: ...
 
     def fields(self) -> list[tuple[str, Any]]:
@@ -56,15 +60,21 @@ class Leaf(Protocol):
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]: ...
 
+    def flat(self, leaves: Any) -> list[np.ndarray]:
+        """The same without Arrow: contiguous arrays; those of a single element are not copied."""
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]: ...
+
     def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclasses.dataclass(frozen=True)
 class _Array:
     dtype: np.dtype[Any]
+    flat_values: ClassVar[Buffers | None] = Buffers(1, 4)
 
     def fits(self, leaf: Any) -> bool:
-        return type(leaf) is np.ndarray and (leaf.dtype == self.dtype or _native(leaf.dtype) == self.dtype)
+        return type(leaf) is np.ndarray and (leaf.dtype == self.dtype or native(leaf.dtype) == self.dtype)
 
     def fields(self) -> list[tuple[str, Any]]:
         import pyarrow as pa
@@ -72,15 +82,17 @@ class _Array:
         return [("", pa.large_list(_values_type(self.dtype))), (".shape", pa.list_(pa.int64()))]
 
     def columns(self, leaves: list[Any]) -> list[Any]:
+        sizes, values = self._stacked(leaves)
+        return [_lists(self.fields()[0][1], sizes, _to_arrow(values)), _shapes(leaves)]
+
+    def _stacked(self, leaves: list[Any]) -> tuple[list[int] | np.ndarray, np.ndarray]:
+        """The values one after another, and how many each has."""
         first = leaves[0]
         if len(leaves) > 1 and first.ndim and {leaf.shape for leaf in leaves} == {first.shape}:
             values = np.concatenate(leaves, dtype=self.dtype).reshape(-1)  # one after the other, as if each were flat
-            sizes: Any = np.full(len(leaves), first.size)
-        else:
-            flat = [np.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves]
-            values = flat[0] if len(flat) == 1 else np.concatenate(flat)
-            sizes = [a.size for a in flat]
-        return [_lists(self.fields()[0][1], sizes, _to_arrow(values)), _shapes(leaves)]
+            return np.full(len(leaves), first.size), values
+        flat = [np.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves]
+        return [a.size for a in flat], flat[0] if len(flat) == 1 else np.concatenate(flat)
 
     def buffers(self) -> Buffers | None:
         # Before the values come a mask and offsets of the lists; after them masks, offsets and sizes of the shapes.
@@ -89,15 +101,25 @@ class _Array:
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         lists, shapes = next(columns), _read_shapes(next(columns), views)
-        return _cut(_from_arrow(lists.values, self.dtype, views), _offsets(lists, views), shapes)
+        return cut(_from_arrow(lists.values, self.dtype, views), _offsets(lists, views), shapes)
+
+    def flat(self, leaves: Any) -> list[np.ndarray]:
+        sizes, values = self._stacked(leaves)
+        return [np.asarray(sizes, np.int64), np.ascontiguousarray(values), *ranks_and_shapes(leaves)]
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]:
+        sizes, values = take(INT64), take(self.dtype)
+        return cut(values, ends(sizes), shapes_from(ends(take(INT64)), take(INT64)))
 
     def to_json(self) -> dict[str, Any]:
-        return {"leaf": "array", "dtype": _dtype_to_text(self.dtype)}
+        return {"leaf": "array", "dtype": dtype_to_text(self.dtype)}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Strings:
     """An array of byte strings."""
+
+    flat_values: ClassVar[Buffers | None] = None
 
     def fits(self, leaf: Any) -> bool:
         return type(leaf) is np.ndarray and leaf.dtype == string
@@ -116,10 +138,21 @@ class _Strings:
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         lists, shapes = next(columns), _read_shapes(next(columns), views)
-        values = np.empty(len(lists.values), object)
-        values[:] = lists.values.to_pylist()
+        return self._cut(lists.values.to_pylist(), _offsets(lists, views), shapes)
+
+    def flat(self, leaves: Any) -> list[np.ndarray]:
+        items = [item for leaf in leaves for item in leaf.reshape(-1).tolist()]
+        return [np.array([leaf.size for leaf in leaves], np.int64), *flat_bytes(items), *ranks_and_shapes(leaves)]
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]:
+        sizes, items = take(INT64), take_bytes(take)
+        return self._cut(items, ends(sizes), shapes_from(ends(take(INT64)), take(INT64)))
+
+    def _cut(self, items: list[bytes], offsets: np.ndarray, shapes: Any) -> list[np.ndarray]:
+        values = np.empty(len(items), object)
+        values[:] = items
         # Parts of it would keep all the strings of the batch alive.
-        return [part.copy() for part in _cut(values, _offsets(lists, views), shapes)]
+        return [part.copy() for part in cut(values, offsets, shapes)]
 
     def to_json(self) -> dict[str, Any]:
         return {"leaf": "strings"}
@@ -128,36 +161,47 @@ class _Strings:
 @dataclasses.dataclass(frozen=True)
 class _Scalar:
     dtype: np.dtype[Any]
+    flat_values: ClassVar[Buffers | None] = Buffers(0, 1)
 
     def fits(self, leaf: Any) -> bool:
-        return isinstance(leaf, np.generic) and (leaf.dtype == self.dtype or _native(leaf.dtype) == self.dtype)
+        return isinstance(leaf, np.generic) and (leaf.dtype == self.dtype or native(leaf.dtype) == self.dtype)
 
     def fields(self) -> list[tuple[str, Any]]:
         return [("", _values_type(self.dtype))]
 
     def columns(self, leaves: list[Any] | np.ndarray) -> list[Any]:
+        return [_to_arrow(values) for values in self.flat(leaves)]
+
+    def flat(self, leaves: Any) -> list[np.ndarray]:
         if isinstance(leaves, np.ndarray):
-            return [_to_arrow(leaves)]
+            return [leaves]
         values = np.empty(len(leaves), self.dtype)
         for i, leaf in enumerate(leaves):  # records cannot be assigned all at once
             values[i] = leaf
-        return [_to_arrow(values)]
+        return [values]
 
     def buffers(self) -> Buffers | None:
         count = _num_value_buffers(self.dtype)
         return Buffers(count - 1, count)
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
-        values = list(_from_arrow(next(columns), self.dtype, views))
+        return self._scalars(_from_arrow(next(columns), self.dtype, views))
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]:
+        return self._scalars(take(self.dtype))
+
+    def _scalars(self, values: np.ndarray) -> list[Any]:
         # A record is a view; other scalars have their value.
-        return [value.copy() for value in values] if self.dtype.kind == "V" else values
+        return [value.copy() for value in values] if self.dtype.kind == "V" else list(values)
 
     def to_json(self) -> dict[str, Any]:
-        return {"leaf": "scalar", "dtype": _dtype_to_text(self.dtype)}
+        return {"leaf": "scalar", "dtype": dtype_to_text(self.dtype)}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Bytes:
+    flat_values: ClassVar[Buffers | None] = None
+
     def fits(self, leaf: Any) -> bool:
         return type(leaf) is bytes
 
@@ -175,12 +219,20 @@ class _Bytes:
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         return list(next(columns).to_pylist())
 
+    def flat(self, leaves: Any) -> list[np.ndarray]:
+        return flat_bytes(leaves)
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]:
+        return take_bytes(take)
+
     def to_json(self) -> dict[str, Any]:
         return {"leaf": "bytes"}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Nothing:
+    flat_values: ClassVar[Buffers | None] = None
+
     def fits(self, leaf: Any) -> bool:
         return leaf is None
 
@@ -201,6 +253,12 @@ class _Nothing:
         next(columns)
         return [None] * num_rows
 
+    def flat(self, leaves: Any) -> list[np.ndarray]:
+        return []
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]:
+        return [None] * num_rows
+
     def to_json(self) -> dict[str, Any]:
         return {"leaf": "none"}
 
@@ -211,6 +269,7 @@ class _Parts:
 
     kind: type
     parts: tuple[Any, ...]
+    flat_values: ClassVar[Buffers | None] = None
 
     @property
     def _names(self) -> list[str]:
@@ -235,6 +294,14 @@ class _Parts:
         read = [part.read(columns, num_rows, views) for part in self.parts]
         return [self.kind(*row) for row in zip(*read, strict=True)]
 
+    def flat(self, leaves: Any) -> list[np.ndarray]:
+        pairs = zip(self.parts, self._names, strict=True)
+        return [a for part, name in pairs for a in part.flat([getattr(leaf, name) for leaf in leaves])]
+
+    def unflat(self, take: Take, num_rows: int) -> list[Any]:
+        read = [part.unflat(take, num_rows) for part in self.parts]
+        return [self.kind(*row) for row in zip(*read, strict=True)]
+
     def to_json(self) -> dict[str, Any]:
         return {"leaf": self.kind.__name__.lower(), "parts": [part.to_json() for part in self.parts]}
 
@@ -245,9 +312,9 @@ _COMPOSITES = {"ragged": Ragged, "sparse": Sparse}
 def leaf_of(leaf: Any) -> Leaf:
     """How to lay out leaves like this one; `BadType` if none can be stored."""
     if type(leaf) is np.ndarray:
-        return _Strings() if leaf.dtype == string else _Array(_storable(leaf.dtype))
+        return _Strings() if leaf.dtype == string else _Array(storable(leaf.dtype))
     if isinstance(leaf, np.generic):
-        return _Scalar(_storable(leaf.dtype))
+        return _Scalar(storable(leaf.dtype))
     if type(leaf) is bytes:
         return _Bytes()
     if leaf is None:
@@ -268,7 +335,7 @@ def leaf_from_json(value: Any) -> Leaf:
             raise FormatError(f"a {kind} leaf with {len(parts)} parts")
         return _Parts(_COMPOSITES[kind], parts)
     if kind in ("array", "scalar"):
-        dtype = _dtype_from_text(value["dtype"])
+        dtype = dtype_from_text(value["dtype"])
         return _Array(dtype) if kind == "array" else _Scalar(dtype)
     plain: dict[str, Leaf] = {"strings": _Strings(), "bytes": _Bytes(), "none": _Nothing()}
     return plain[kind]
@@ -326,34 +393,25 @@ def _from_arrow(values: Any, dtype: np.dtype[Any], views: Views) -> np.ndarray:
 def _binary(items: list[Any]) -> Any:
     import pyarrow as pa
 
-    strange = {type(item).__name__ for item in items if type(item) is not bytes}
-    if strange:
-        raise BadType(f"expected byte strings, got an array that holds {', '.join(sorted(strange))}")
     # By hand: `pa.array` would take memory from Arrow's allocator, which keeps it, and load pandas, if there is one.
-    offsets = np.zeros(len(items) + 1, np.int64)
-    np.cumsum(list(map(len, items)), out=offsets[1:])
-    data = items[0] if len(items) == 1 else b"".join(items)  # one alone may be large
-    return pa.Array.from_buffers(pa.large_binary(), len(items), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    lengths, data = flat_bytes(items)
+    buffers = [None, pa.py_buffer(ends(lengths)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(items), buffers)
 
 
 def _lists(kind: Any, lengths: list[int] | np.ndarray, values: Any) -> Any:
     import pyarrow as pa
 
     wide = isinstance(kind, pa.LargeListType)
-    offsets = np.zeros(len(lengths) + 1, np.int64 if wide else np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = ends(lengths, np.dtype(np.int64 if wide else np.int32))
     return pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(offsets)], children=[values])
 
 
 def _shapes(leaves: list[Any]) -> Any:
     import pyarrow as pa
 
-    shape = leaves[0].shape
-    if len(leaves) > 1 and {leaf.shape for leaf in leaves} == {shape}:
-        table = np.tile(np.array(shape, np.int64), len(leaves))
-        return _lists(pa.list_(pa.int64()), np.full(len(leaves), len(shape)), _to_arrow(table))
-    sizes = np.array([n for leaf in leaves for n in leaf.shape], np.int64)
-    return _lists(pa.list_(pa.int64()), [leaf.ndim for leaf in leaves], _to_arrow(sizes))
+    ranks, sizes = ranks_and_shapes(leaves)
+    return _lists(pa.list_(pa.int64()), ranks, _to_arrow(sizes))
 
 
 def _offsets(lists: Any, views: Views) -> np.ndarray:
@@ -364,69 +422,4 @@ def _offsets(lists: Any, views: Views) -> np.ndarray:
 
 
 def _read_shapes(lists: Any, views: Views) -> list[tuple[int, ...]] | tuple[tuple[int, ...], int]:
-    """The shapes of all arrays; where they are all the same, only that one and how many there are."""
-    offsets = _offsets(lists, views)
-    sizes = _from_arrow(lists.values, np.dtype(np.int64), views)
-    if sizes.size and sizes.min() < 0:
-        raise FormatError(f"an array of shape {sizes.tolist()[:8]}")
-    num_rows, rank = len(lists), int(offsets[1] - offsets[0]) if len(lists) else 0
-    if num_rows and (np.diff(offsets) == rank).all():
-        table = sizes.reshape(num_rows, rank)
-        if (table == table[0]).all():
-            return tuple(table[0].tolist()), num_rows
-    ends = offsets.tolist()
-    return [tuple(sizes[a:b].tolist()) for a, b in itertools.pairwise(ends)]
-
-
-def _cut(values: np.ndarray, offsets: np.ndarray, shapes: Any) -> list[np.ndarray]:
-    """The arrays whose values lie one after another."""
-    if isinstance(shapes, tuple):
-        shape, count = shapes
-        if math.prod(shape) * count != values.size or offsets[-1] != values.size:
-            raise FormatError(f"{values.size:,} values for {count:,} arrays of shape {shape}")
-        # Rows of rank 0 must stay arrays, and come out of a list as scalars.
-        return list(values.reshape(count, *shape)) if shape else [values[i : i + 1].reshape(()) for i in range(count)]
-    ends = offsets.tolist()
-    parts = [values[a:b] for a, b in itertools.pairwise(ends)]
-    if any(part.size != math.prod(shape) for part, shape in zip(parts, shapes, strict=True)):
-        raise FormatError("arrays with more or fewer values than their shapes say")
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-
-# --- dtypes as text ----------------------------------------------------------------------------------------------
-
-
-def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype if dtype.isnative else dtype.newbyteorder("=")
-
-
-def _storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    dtype = _native(dtype)
-    try:
-        same = _dtype_from_text(_dtype_to_text(dtype)) == dtype
-    except (FormatError, ValueError, TypeError):
-        same = False
-    if not same:
-        raise BadType(f"expected numbers, dates or strings, got an array of dtype {dtype}: it cannot be stored")
-    return dtype
-
-
-@functools.cache
-def _dtype_to_text(dtype: np.dtype[Any]) -> str:
-    if dtype.type.__module__ == "ml_dtypes":
-        return f"ml_dtypes.{dtype.name}"
-    descr: Any = np.lib.format.dtype_to_descr(dtype)
-    return descr if isinstance(descr, str) else repr(descr)
-
-
-def _dtype_from_text(text: str) -> np.dtype[Any]:
-    if text.startswith("ml_dtypes."):
-        import ml_dtypes
-
-        known: np.dtype[Any] = np.dtype(getattr(ml_dtypes, text.partition(".")[2]))
-        return known
-    descr: Any = ast.literal_eval(text) if text.startswith("[") else text
-    dtype: np.dtype[Any] = np.lib.format.descr_to_dtype(descr)
-    if dtype.hasobject or not dtype.itemsize or not dtype.isnative:
-        raise FormatError(f"a column of dtype {dtype}")
-    return dtype
+    return shapes_from(_offsets(lists, views), _from_arrow(lists.values, INT64, views))

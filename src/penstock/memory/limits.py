@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["CGROUPS", "Group", "available_bytes", "memory_groups"]
+__all__ = ["CGROUPS", "Group", "available_bytes", "free_address_bytes", "memory_groups"]
 
 CGROUPS = "/sys/fs/cgroup"
 _NO_LIMIT = 1 << 60
@@ -65,3 +66,15 @@ def _own_group() -> str:
         number, controllers, path = line.split(":", 2)
         groups["memory" if "memory" in controllers.split(",") else number] = path
     return groups.get("memory") or groups.get("0") or ""
+
+
+def free_address_bytes() -> int | None:
+    """Bytes of addresses that this process may still take; None where there is no limit on them."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:  # not Linux
+        return None
+    return max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))

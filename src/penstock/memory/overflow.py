@@ -11,9 +11,9 @@ from typing import Any
 from ..errors import BadType
 from .batch_index import BatchIndex
 from .fixed_rows import FixedRows
-from .ipc import IpcReader, IpcWriter
 from .place import Place
 from .spill import SpillSpace
+from .spill_format import SpillReader, SpillWriter, new_writer
 
 __all__ = ["Overflow"]
 
@@ -33,10 +33,10 @@ class Overflow:
 
     def __init__(self, space: Callable[[], SpillSpace]) -> None:
         self._space = space
-        self._writer: IpcWriter | None = None
+        self._writer: SpillWriter | None = None
         self._in_space: SpillSpace | None = None
-        self._reader: IpcReader | None = None
-        self._files: list[IpcWriter] = []
+        self._reader: SpillReader | None = None
+        self._files: list[SpillWriter] = []
         self._last_rows: FixedRows | None = None
         weakref.finalize(self, _discard, self._files, os.getpid())
 
@@ -50,7 +50,7 @@ class Overflow:
                 return self._write(self._writer, rows)
             except BadType:
                 self.finish()
-        writer = self._writer = IpcWriter(space.new_path(".arrow"), space=space)
+        writer = self._writer = new_writer(space)
         self._in_space = space
         self._files.append(writer)
         self._reader = writer.reader()
@@ -62,7 +62,7 @@ class Overflow:
             writer.discard()
             return None
 
-    def _write(self, writer: IpcWriter, rows: list[Any]) -> Place:
+    def _write(self, writer: SpillWriter, rows: list[Any]) -> Place:
         assert self._reader is not None
         try:
             stored = writer.write(rows)
@@ -81,7 +81,7 @@ class Overflow:
                 writer.close()
 
 
-def _discard(files: list[IpcWriter], owner: int) -> None:
+def _discard(files: list[SpillWriter], owner: int) -> None:
     if os.getpid() == owner:  # a forked child has a copy of all this, and must leave it alone
         for writer in files:
             writer.discard()

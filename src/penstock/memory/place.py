@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from .batch_index import BatchIndex
 from .fixed_rows import FixedRows
-from .ipc import IpcReader, Stored
+from .ipc import Stored
+from .spill_format import SpillReader
 
 __all__ = ["BATCH_HEAD_BYTES", "CHUNK_ROWS", "Files", "Place", "Stretch", "index_bytes", "most_index_bytes"]
 
@@ -45,7 +46,7 @@ def most_index_bytes(num_leaves: int) -> int:
 class Place(NamedTuple):
     """Where a chunk lies on disk; and its rows, where they can be read one by one."""
 
-    reader: IpcReader
+    reader: SpillReader
     stored: Stored
     rows: FixedRows | None = None
 

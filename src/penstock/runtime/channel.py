@@ -18,6 +18,7 @@ from ..memory.arena import Arena
 from ..memory.ledger import Lease, Share
 from ..memory.singly import objects_of_block
 from .closing import mark_worker
+from .stacks import start_thread
 
 __all__ = ["Admission", "Boundary", "Ready", "Threads"]
 
@@ -226,7 +227,11 @@ class Threads:
 
         thread = threading.Thread(target=work, name=f"penstock-{self._name}-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
-        thread.start()
+        try:
+            start_thread(thread)
+        except BaseException:
+            self._threads.remove(thread)  # who stops them waits for those that began
+            raise
 
     def wait(self) -> None:
         """The consumer waits until something changed; raises what ended a thread."""
