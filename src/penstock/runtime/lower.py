@@ -129,8 +129,7 @@ class Stages:
             return []
         # By the size of elements alone: what a stage held so far is on the ledger, and may be more than it needs.
         division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0, num_elements=None))
-        shares = self.shares
-        return [SeenNeed(shares[id(n.node)], n.floor_bytes, n.footprint.spills) for n in division.needs]
+        return [SeenNeed.of(need, self.shares[id(need.node)]) for need in division.needs]
 
     def keep_first_needs(self) -> None:
         """The first element is there, and tells what stages need: no less is left to each where the budget is small."""
