@@ -198,10 +198,11 @@ def _copy_on_trial(trial: Trial, function: types.FunctionType) -> types.Function
     """A function whose surroundings are wrapped."""
     watched = trial.surroundings
     namespace: dict[str, Any] = {"__builtins__": {}, "__name__": function.__module__}
+    builtins_of: Any = function  # which not every description of Python's types knows to have them
     for name in _global_names(trial, function.__code__):
         value = watched.look_up(function.__globals__, name)
         if value is MISSING:
-            value = watched.look_up(function.__builtins__, name)  # type: ignore[attr-defined]  # it has it
+            value = watched.look_up(builtins_of.__builtins__, name)
         if value is not MISSING:
             namespace[name] = _outside(trial, value)
     cells = []
