@@ -21,16 +21,19 @@ BATCH_HEAD_BYTES = 2048
 # Where its rows lie, and those of one leaf.
 _ROWS_BYTES = 120
 _OFFSET_BYTES = 40
+# A chunk is a sixteenth of the budget, and a cache has half of a small one in memory.
+_MOST_MOVED = 8
 
 
 def index_bytes(count: int, nbytes: int | None, beside_bytes: int = 0) -> int:
-    """What the index of so many elements takes at most, all of them on disk; 0 where their number is not known.
+    """What the index of so many elements takes at most, all of them on disk.
 
-    `beside_bytes` are in the budget in any case.
+    Where their number is not known, chunks that follow each other there will be remembered together. Those that moved
+    there from memory do not: the newest went first. `beside_bytes` are in the budget in any case.
     """
-    if count < 0 or nbytes is None:
-        return 0
     each = most_index_bytes(1)
+    if count < 0 or nbytes is None:
+        return _MOST_MOVED * each
     # A chunk has as many rows as may be, or a sixteenth of the budget, or one element. How many sixteenths there are in
     # the smallest budget, that of the index itself and what is beside it, follows from
     # x = each · nbytes / ((x + beside) / 16).

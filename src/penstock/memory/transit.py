@@ -17,7 +17,7 @@ _GROWTH = 1.25
 _OBJECT_BYTES = 128
 _FEW = 256
 # Of the budget, no more than this part is used to make several at once as long as nobody knows what others need.
-_UNTRIED_PART = 32
+_UNTRIED_PART = 16
 #: As many single elements are on their way from a stage at most.
 MOST_SINGLY = 8192
 
