@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import SpillError
 from ..memory.sink import Sink, open_new
 from ..memory.spill import SpillSpace
+from ..plan.op import Context
 
 __all__ = ["ColumnsInTurn"]
 
@@ -25,15 +26,15 @@ class ColumnsInTurn:
     Args:
         names: The columns.
         read: Decodes one column, as record batches of as many rows as those of every other.
-        space: Where the file is made.
+        context: The stage's: where the file is made, and who is told of its bytes.
     """
 
     def __init__(
-        self, names: Sequence[str], read: Callable[[str], Generator[Any, None, None]], space: SpillSpace
+        self, names: Sequence[str], read: Callable[[str], Generator[Any, None, None]], context: Context
     ) -> None:
         self._names = names
         self._read = read
-        self._space = space
+        self._context = context
 
     def batches(self) -> Generator[Any, None, None]:
         """Batches with a piece of every column; an error of Arrow's after the last rows of which all could be read.
@@ -45,7 +46,7 @@ class ColumnsInTurn:
             return
         yield _joined(first)
         del first
-        pieces = _Pieces(self._space)
+        pieces = _Pieces(self._context.spill)
         try:
             yield from self._others(pieces)
         finally:
@@ -78,6 +79,7 @@ class ColumnsInTurn:
                 batches.close()
             places.append(begins)
             most = len(begins) - 1
+            self._context.share.spilled_bytes += pieces.size - begins[0]
         for i in range(most or 0):
             yield _joined([pieces.read(begins[i], begins[i + 1]) for begins in places])
         if error is not None:
@@ -134,7 +136,6 @@ class _Pieces:
             raise self._space.unreadable(self._path, f"it cannot be read at byte {start:,}: {error}") from error
 
     def remove(self) -> None:
-        self._sink.close()
         if self._file is not None:
             self._file.close()
-        self._space.remove(self._path, self._sink.bytes_written)
+        self._sink.discard(self._path)

@@ -263,9 +263,7 @@ class _Rows:
     def _begin_in_turn(self, group: RowGroup) -> None:
         self._pages.settle(group.in_turn_bytes - group.rows_in_turn * group.row_bytes)
         number, rows = self._group, self._reserve_rows(group, group.rows_in_turn)
-        in_turn = ColumnsInTurn(
-            self._table.names, lambda name: self._open.batches(number, [name], rows), self._context.spill
-        )
+        in_turn = ColumnsInTurn(self._table.names, lambda name: self._open.batches(number, [name], rows), self._context)
         self._batches = in_turn.batches()
 
     def _end_group(self) -> None:

@@ -207,6 +207,10 @@ class IndexRoom:
         self._many.settle(self._many.nbytes - many)
         self._few.settle(self._few.nbytes - (nbytes - many))
 
+    def spilled(self, nbytes: int) -> None:
+        """So many bytes of an index went to disk."""
+        self._share.spilled_bytes += nbytes
+
     def file(self) -> _StartsFile:
         """The file for those that are not in memory."""
         if self._file is None:
@@ -277,6 +281,7 @@ class StartsWriter:
                 before.frombytes(piece.tobytes())
             self._values = before + self._values
             return
+        self._room.spilled(8 * len(self._values))
         self._room.give_back(self._charged)
         self._charged = 0
         self._values = array.array("q")

@@ -7,6 +7,7 @@ Its libraries take 170 MB of addresses, though only a few MB of memory. Where a 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from ..errors import RunError
 from .ledger import format_bytes
@@ -30,7 +31,7 @@ def load() -> None:
     """Loads it; `RunError` where the limit on addresses has no room for it."""
     free_bytes = free_address_bytes()
     try:
-        import pyarrow as pa  # noqa: F401
+        import_module("pyarrow")
     except (ImportError, MemoryError) as error:
         if free_bytes is None or isinstance(error, ModuleNotFoundError):
             raise

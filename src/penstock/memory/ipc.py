@@ -114,7 +114,6 @@ class IpcWriter:
         with space.writing(0) if space is not None else contextlib.nullcontext():
             self._sink = Sink((open_file or open_new)(self.path), space)
         self._space = space
-        self._owner = os.getpid()
         self._writer: Any = None
 
     @property
@@ -217,11 +216,7 @@ class IpcWriter:
 
     def discard(self) -> None:
         """Removes the file, complete or not, and gives its bytes back to the space; not in a forked child."""
-        self._sink.close()
-        if os.getpid() == self._owner:
-            with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
-                os.unlink(self.path)
-        self._sink.give_back()
+        self._sink.discard(self.path)
 
 
 class IpcReader(OpenedFile):

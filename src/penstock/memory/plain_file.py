@@ -11,8 +11,6 @@ Checksums find what others have done to it, before its lengths are believed.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -107,11 +105,8 @@ class PlainWriter:
         self._sink.close()
 
     def discard(self) -> None:
-        """Removes the file, complete or not, and gives its bytes back to the space."""
-        self._sink.close()
-        with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
-            os.unlink(self.path)
-        self._sink.give_back()
+        """Removes the file, complete or not, and gives its bytes back to the space; not in a forked child."""
+        self._sink.discard(self.path)
 
 
 class PlainReader(OpenedFile):

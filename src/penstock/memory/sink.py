@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .checksum import UNKNOWN_CHECKSUM, with_checksum
@@ -36,6 +38,7 @@ class Sink:
         self._parts: list[Any] = []
         self._pending = 0
         self._reserved = 0
+        self._owner = os.getpid()
         self.bytes_written = 0
         self.closed = False
 
@@ -96,7 +99,15 @@ class Sink:
             self.closed = True
             self._file.close()
 
-    def give_back(self) -> None:
+    def discard(self, path: str) -> None:
+        """Removes the file, complete or not, and gives all that was reserved for it back to the space.
+
+        A forked child leaves its parent's file alone.
+        """
+        self.close()
+        if os.getpid() == self._owner:
+            with contextlib.suppress(OSError):  # it is gone, or its directory may not be changed any more
+                os.unlink(path)
         reserved, self._reserved = self._reserved, 0
         if self._space is not None:
             self._space.release(reserved)

@@ -49,6 +49,7 @@ def test_many_columns_need_the_pages_of_one(path: str, tmp_path: Path) -> None:
             found.append(batch)
         assert run.memory()["peak_bytes"] <= least + 300_000
         assert run.memory()["spilled_bytes"] == 0
+        assert run.memory()["stages"][-1]["spilled_bytes"] > 2_000_000  # of both row groups, all told
     assert spilled > 1_000_000
     for name, values in joined(found).items():
         assert np.array_equal(values, table[name].to_numpy())
@@ -134,6 +135,7 @@ def test_no_room_on_disk_loses_nothing(path: str, tmp_path: Path) -> None:
     run = small.run(memory="3MB")
     with pytest.raises(ps.errors.SpillError, match="spill_limit"):
         list(run)
+    assert run.stats()["spilled_bytes"] == 0
     position, whole = run.state_dict(), list(ps.Dataset.from_parquet(path).batch(1000))
     run.close()
     with spilling(ps.Dataset.from_parquet(path).batch(1000), tmp_path).run(memory="3MB") as large:

@@ -285,3 +285,23 @@ assert "pyarrow" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_forked_child_leaves_the_file_alone(new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = new()
+    stored = writer.write([np.arange(9)])
+    with monkeypatch.context() as in_child:
+        in_child.setattr(os, "getpid", lambda: -1)
+        writer.discard()
+    assert writer.reader().read(stored)[0].tolist() == list(range(9))
+    os.unlink(writer.path)
+
+
+def test_what_could_not_be_written_is_given_back(space: SpillSpace, new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = new()
+    writer.write([np.arange(9)])
+    monkeypatch.setattr(writer._sink, "_write_all", lambda data: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(SpillError):
+        writer.write([np.arange(100_000)])
+    writer.discard()
+    assert space.used_bytes == 0
