@@ -167,7 +167,7 @@ def _size_as_seen(
         if node.op.spec_is_hidden:  # nobody knows what a function makes of a larger one; as much of each byte, say
             growth = [largest * nbytes // came for nbytes, came in pairs if 0 < came < nbytes]
         else:  # elements as they came: of a shuffle that was not read to its end some are still to come
-            is_ended = all(of.num_elements is not None for of in inputs_seen)
+            is_ended = all(of.num_elements is not None for of in [seen, *inputs_seen])
             growth = [nbytes for nbytes, came in pairs if not is_ended or nbytes > came]
         largest = max([largest, *growth])
     return ElementSize((largest,), exact=False, typical_bytes=seen.typical_bytes)

@@ -172,6 +172,23 @@ class Ledger:
             self._floors += extra
             self._slack_used -= min(extra, used)
 
+    def lower_floors(self) -> bool:
+        """Takes back what floors were raised by since the run began and nobody uses now; whether that is anything.
+
+        They were raised by what was seen to be needed, which may never be needed again: better that a stage may have to
+        be refused something later than that one has to be now.
+        """
+        with self._lock:
+            unused = 0
+            for share in self.shares:
+                extra = share.floor_bytes - max(share.planned_bytes, share.charged_bytes - share.ahead_bytes)
+                if extra > 0:
+                    share.floor_bytes -= extra
+                    unused += extra
+            self._floors -= unused
+            self._give_back_to_pool(unused)
+            return unused > 0
+
     def on_shortage(self, release: Callable[[], object], of_use: bool = False) -> Callable[[], None]:
         """Names a function that lets go of what is held; returns one that takes it back.
 
@@ -271,11 +288,14 @@ class Ledger:
     def _give_back(self, slack_bytes: int) -> None:
         """What a share had of the slack is free again; who waits for room looks again."""
         self._slack_used -= slack_bytes
-        if self._pool is not None and slack_bytes:
-            self._pool.give_back(slack_bytes)
-            self._taken_from_pool -= slack_bytes
+        self._give_back_to_pool(slack_bytes)
         if self.num_waiting:
             self._freed.notify_all()
+
+    def _give_back_to_pool(self, nbytes: int) -> None:
+        if self._pool is not None and nbytes:
+            self._pool.give_back(nbytes)
+            self._taken_from_pool -= nbytes
 
     def _take_from_pool(self, nbytes: int, overdraw: bool = False) -> bool:
         if self._pool is None or not nbytes:

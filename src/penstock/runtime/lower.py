@@ -142,12 +142,15 @@ class Stages:
 
     def _measured(self, node: Node) -> Measured:
         meter, peak_bytes = self.meters[id(node)], self.shares[id(node)].peak_bytes
-        if not meter.num_elements:  # one below a cache that others have filled; an equal one may have run
+        largest_bytes = meter.largest_bytes
+        if self.ledger.frugal or not meter.num_elements:  # a branch of which little was read, or that a cache is for
             twins = [twin for twin in self._nodes if twin == node and self.meters[id(twin)].num_elements]
             if twins:
-                meter = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
-                peak_bytes = max([self.shares[id(twin)].peak_bytes for twin in twins])
-        seen = Measured(meter.largest_bytes, peak_bytes, meter.temporary_bytes, node.op.name)
+                fullest = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
+                largest_bytes = fullest.largest_bytes
+            if twins and not meter.num_elements:
+                meter, peak_bytes = fullest, max([self.shares[id(twin)].peak_bytes for twin in twins])
+        seen = Measured(largest_bytes, peak_bytes, meter.temporary_bytes, node.op.name)
         if meter.ended:
             seen = seen._replace(num_elements=meter.num_elements)
         if self.ledger.frugal:

@@ -57,6 +57,15 @@ class Accounts(RuleBasedStateMachine):
         slack = self.ledger.budget_bytes - sum(s.floor_bytes for s in self.shares) - over
         return slack if ahead else slack + self.own(share)
 
+    def room_at_last(self, share: Share, ahead: bool = False) -> int:
+        """The same when floors that were raised are given up, where nobody uses them."""
+        unused = {
+            s.name: max(0, s.floor_bytes - max(s.planned_bytes, self.held[s.name] - self.ahead[s.name]))
+            for s in self.shares
+        }
+        of_its_own = 0 if ahead else unused[share.name]  # which was its own before
+        return self.room(share, ahead) + sum(unused.values()) - of_its_own
+
     def grew(self, lease: Lease, share: Share, nbytes: int) -> None:
         self.held[share.name] += nbytes
         if lease.ahead:
@@ -68,7 +77,7 @@ class Accounts(RuleBasedStateMachine):
         share = self.shares[which % len(self.shares)]
         # Who can do without leaves a tenth of the budget to those who cannot; its own floor is its own.
         spared = 0 if waits or nbytes <= self.own(share) else self.ledger.budget_bytes // 10
-        fits = nbytes + spared <= self.room(share)
+        fits = nbytes + spared <= (self.room_at_last(share) if waits else self.room(share))
         if waits and not fits:
             with pytest.raises(OverBudget):
                 share.acquire(nbytes)
@@ -123,7 +132,7 @@ class Accounts(RuleBasedStateMachine):
     def settle(self, taken: tuple[Lease, Share], nbytes: int) -> None:
         lease, share = taken
         more = nbytes - lease.nbytes
-        if more > 0 and more > self.room(share, lease.ahead):
+        if more > 0 and more > self.room_at_last(share, lease.ahead):
             with pytest.raises(OverBudget):
                 lease.settle(nbytes)
         else:
@@ -366,3 +375,19 @@ def test_who_is_at_its_own_work_is_not_waited_for() -> None:
     with lock, pytest.raises(OverBudget):
         share.charge(60)
     assert asked == [False]
+
+
+@pytest.mark.parametrize("pool", [None, Pool(100)])
+def test_floors_that_were_raised_are_given_up_before_anybody_is_refused(pool: Pool | None) -> None:
+    ledger = Ledger(100, pool)
+    planned, raised, asker = ledger.share("planned", 20), ledger.share("raised", 10), ledger.share("asker")
+    raised.raise_floor(60)
+    held = raised.acquire(25)
+    lease = asker.acquire(50)  # 20 planned and 25 in use stay; 5 are free
+    assert (planned.floor_bytes, raised.floor_bytes, ledger.charged_bytes) == (20, 25, 75)
+    with pytest.raises(OverBudget):
+        asker.acquire(6)
+    lease.release()
+    held.release()
+    ledger.close()
+    assert pool is None or pool.taken_bytes == 0

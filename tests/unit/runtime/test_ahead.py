@@ -12,7 +12,7 @@ from penstock.block import Block
 from penstock.cursor import Cursor, State
 from penstock.element import LEAF, Failed
 from penstock.memory.arena import Arena, Slots
-from penstock.memory.ledger import Lease, Ledger
+from penstock.memory.ledger import Lease, Ledger, Share
 from penstock.memory.spill import SpillSpace
 from penstock.runtime.backends.ahead import AheadCursor
 from penstock.runtime.meter import Meter
@@ -436,4 +436,54 @@ def test_what_lies_on_the_floor_when_a_block_comes_back_from_disk_is_stowed_for_
     cursor.close()
     spill.close()
     slots.close()
+    assert ledger.charged_bytes == 0
+
+
+class Maker(Cursor):
+    """Gives arrays that are on its account until it is asked again, and spoils large ones then."""
+
+    def __init__(self, share: Share, sizes: list[int]) -> None:
+        self._lease = share.acquire(0)
+        self._sizes = list(sizes)
+        self._last: np.ndarray | None = None
+
+    def pull(self, n: int) -> Block | None:
+        if self._last is not None and self._last.size == LARGE:
+            self._last[:] = 255  # for this one there is no other account: it is not to be looked at any more
+        self._lease.settle(0)
+        if not self._sizes:
+            return None
+        size = self._sizes.pop(0)
+        self._lease.settle(size)
+        self._last = np.zeros(size, np.uint8)
+        return Block.of_rows([self._last], has_failures=False)
+
+    def state(self) -> State:
+        return len(self._sizes)
+
+    def restore(self, state: State) -> None:
+        self._sizes = self._sizes[-state:]
+
+    def close(self) -> None:
+        self._lease.release()
+
+
+LARGE = 60_000
+
+
+@pytest.mark.parametrize("num", [1, 3])
+def test_what_there_is_no_room_for_twice_stays_its_makers_until_it_was_used(num: int) -> None:
+    ledger = Ledger(100_000)
+    arena = Arena(Slots(ledger), ledger.share("slots"))
+    sizes = [100, 100, 100, LARGE, 100, 100]
+    maker = Maker(ledger.share("maker"), sizes)
+    cursor = AheadCursor(maker, num, ledger.share("prefetch"), arena, Meter("prefetch"))
+    found = []
+    while (block := cursor.pull(1)) is not None:
+        (row,) = block.rows()
+        assert not row.any()
+        found.append(row.size)
+        del block, row
+    cursor.close()
+    assert found == sizes
     assert ledger.charged_bytes == 0

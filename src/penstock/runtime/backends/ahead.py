@@ -11,6 +11,7 @@ from time import perf_counter_ns
 
 from ...block import Block
 from ...cursor import Cursor, State, expect_list, replay
+from ...errors import OverBudget
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
 from ...memory.spill import SpillSpace
@@ -64,6 +65,7 @@ class AheadCursor(Cursor):
         self._making: Ready | None = None
         self._wanted = False  # by a consumer who waits for it
         self._ended = False
+        self._is_borrowed = False  # what was made last, on its maker's account
         # Set by the thread, which then leaves the input alone; cleared by the consumer.
         self._inline = False
         self._made = 0
@@ -127,7 +129,7 @@ class AheadCursor(Cursor):
 
     def _admit(self) -> tuple[int, Lease | None]:
         """How many elements to make now, and their lease."""
-        if self._inline:
+        if self._inline or self._is_borrowed:
             return 0, None
         if self._num_ready() >= self._capacity:
             self._was_full = True
@@ -157,9 +159,17 @@ class AheadCursor(Cursor):
                 if item.block is not None:
                     self._measure(item.block.size, min(perf_counter_ns() - start, _CONTENDED_NS))
                     item.size = item.block.size
-                    self._admission.settle(item.lease, item.block)
+                    self._account(item, item.block)
         except BaseException as error:
             item.error, item.block = error, None
+
+    def _account(self, item: Ready, block: Block) -> None:
+        """Counts what was made. Where there is no room it stays its maker's, who is asked again when it was used."""
+        try:
+            self._admission.settle(item.lease, block)
+        except OverBudget:
+            item.lease.settle(0)
+            self._is_borrowed = True
 
     def _measure(self, size: int, elapsed_ns: int) -> None:
         self._made += size
@@ -181,6 +191,7 @@ class AheadCursor(Cursor):
         with changed:
             self._demand = n
             self._take_back()
+            self._is_borrowed &= bool(self._ready)
             first = self._ready[0] if self._ready else self._making
             if first is not None:
                 first.lease.come_first()

@@ -1,0 +1,50 @@
+"""A budget that one dataset's sample has named is enough for an equal one that was not sampled, and in later epochs.
+
+Without a sample stages learn what they need from the elements that come: what was set aside for others by then must not
+be missed when a large one comes.
+"""
+
+import tempfile
+
+import pytest
+
+import penstock as ps
+from tests.memory.test_budget_law import EPOCHS, built, consumed
+
+pytestmark = [pytest.mark.timeout(120)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "nested"),
+    [
+        ("lognormal", ["repeat", "window", "concatenate", "filter"], True),
+        ("lognormal", ["window", "prefetch", "take"], True),
+        ("lognormal", ["window", "interleave in threads"], True),
+        ("one large", ["interleave in threads", "map", "prefetch"], True),
+        ("one large", ["interleave in threads"], True),
+        ("lognormal", ["rebatch", "flat_map", "interleave in threads"], False),
+    ],
+)
+def test_the_minimum_of_a_sample_serves_who_was_not_sampled(kind: str, steps: list[str], nested: bool) -> None:
+    expected, _ = consumed(built(kind, steps, nested), "fast")
+    memory = built(kind, steps, nested).explain(sample=10_000).to_dict()["minimum_bytes"]
+    with tempfile.TemporaryDirectory() as spill_dir:
+        dataset = built(kind, steps, nested).with_options(ps.Options(spill_dir=spill_dir))
+        found, run = consumed(dataset, "fast", memory)
+    assert found == expected
+    assert run.ledger.peak_bytes <= memory
+    assert run.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["shuffle", "interleave", "interleave in threads", "random_map"],  # the large one is beyond the sample's last
+        ["shuffle", "parallel map", "rebatch", "concatenate"],  # or in the branch of which more was read
+    ],
+)
+def test_another_order_may_bring_what_a_sample_has_seen_further_up(steps: list[str]) -> None:
+    plain, dataset = built("one large", steps, False), built("one large", steps, False)
+    expected = [consumed(plain, "fast")[0] for _ in range(EPOCHS)]
+    memory = dataset.explain(sample=10_000).to_dict()["minimum_bytes"]
+    assert [consumed(dataset, "fast", memory)[0] for _ in range(EPOCHS)] == expected
