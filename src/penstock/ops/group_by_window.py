@@ -255,6 +255,7 @@ class _GroupByWindowCursor(Cursor):
         self._release_spent()
         self._carrying.close()
         self._grouping.close()
+        self._context.close_accounts()
 
 
 def _failure(failed: Failed) -> Block:

@@ -444,3 +444,4 @@ class CycleCursor(Cursor):
         self._release_spent()
         self._carrying.close()
         self._supply.close()
+        self._context.close_accounts()

@@ -226,3 +226,4 @@ class _SnapshotCursor(Cursor):
             self._writer.abort()
             self._writer = None
         self._source.close()
+        self._context.close_accounts()

@@ -156,6 +156,9 @@ class Context(Protocol):
     def settle_account(self, account: int) -> None:
         """Nothing that was made on this account is on its way any more."""
 
+    def close_accounts(self) -> None:
+        """All datasets that were opened are closed, and no other will be."""
+
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
         """All elements of a dataset that is a source of at most so many, or some of its elements, or one batch of it.
 

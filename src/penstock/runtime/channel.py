@@ -40,12 +40,13 @@ class Boundary:
     what it takes up will come free, without this thread's help.
     """
 
-    __slots__ = ("_outer", "holds")
+    __slots__ = ("_outer", "holds", "on_close")
 
     def __init__(self, outer: Boundary | None) -> None:
         self._outer = outer
         #: Whether something waits here for its consumer, or is still in the consumer's hands.
         self.holds: Callable[[], bool] = _nothing
+        self.on_close: Callable[[], object] = _nothing
 
     @property
     def is_outermost(self) -> bool:
@@ -57,6 +58,7 @@ class Boundary:
         of an inner dataset must not stay until garbage is collected.
         """
         self.holds = _nothing
+        self.on_close()
 
     def may_release(self) -> bool:
         return self.holds() or self.outer_may_release()

@@ -24,13 +24,14 @@ from ..memory.ledger import Ledger, Share
 from ..memory.pressure import Pressure, page_cache_bytes
 from ..memory.transit import Transit
 from ..order import Index, RangeOrder
-from ..plan.footprint import ElementSize, Measured
+from ..plan.footprint import Measured
 from ..plan.node import Node, located
 from ..plan.op import Op
 from ..plan.seeds import seeded_by
 from ..plan.settle import settled
 from ..plan.traits import COLLATES, SOURCE
 from ..spec import Spec
+from .accounts import Account, Accounts, balance_of
 from .advice import advice
 from .backends.ahead import AheadCursor
 from .backends.crew import Crew
@@ -65,7 +66,7 @@ class Stages:
         ledger.watch = self.pressure.watch_heap
         self.meters: dict[int, Meter] = {}
         self.shares: dict[int, Share] = {}
-        self._transits: dict[tuple[int, int, int, int], Transit] = {}
+        self.accounts = Accounts()
         self._keeps_order: set[int] = set()
         self._plan: Node | None = None
         self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
@@ -85,25 +86,6 @@ class Stages:
             )
             self._nodes.append(node)
         return self.open(plan, epoch, Boundary(None), branch=0)
-
-    def transit(self, share: Share, depth: int, account: int, branch: int, node: Node) -> Transit:
-        """The account of what a stage makes and gives away.
-
-        One for all cursors of the stage in one branch of the plan, which follow each other: they are opened again for
-        every `repeat`.
-        """
-        key = id(share), account, depth, branch
-        transit = self._transits.get(key)
-        if transit is None:
-            each = node.op.element_size or (None if depth else ElementSize.of_spec(node.spec.element))
-            transit = self._transits[key] = Transit(share, None if each is None else each.nbytes)
-        return transit
-
-    def settle_account(self, share: Share, account: int) -> None:
-        """Nothing that nested stages made on this account is on its way any more."""
-        for (of_share, of_account, depth, _), transit in list(self._transits.items()):  # other threads add to them
-            if of_share == id(share) and of_account == account and depth:
-                transit.close()
 
     def look_at_pressure(self) -> None:
         """Lets who can do with less know whether the system is short of memory."""
@@ -167,12 +149,14 @@ class Stages:
             "caller_bytes": self.slots.caller_bytes,
             "spilled_bytes": self.spill.total_bytes,
             "pressure": {"now": pressure.reason, "times": pressure.num_times},
-            "stages": [{**self.meters[id(node)].as_dict(), **_account(self.shares[id(node)])} for node in self._nodes],
+            "stages": [
+                {**self.meters[id(node)].as_dict(), **balance_of(self.shares[id(node)])} for node in self._nodes
+            ],
         }
 
     def memory(self) -> dict[str, Any]:
         """The ledger by stage, and the process as the system sees it."""
-        ledger, accounts = self.ledger, [_account(self.shares[id(node)]) for node in self._nodes]
+        ledger, accounts = self.ledger, [balance_of(self.shares[id(node)]) for node in self._nodes]
         return {
             "budget_bytes": ledger.aim_bytes,
             "held_bytes": ledger.charged_bytes,
@@ -191,8 +175,7 @@ class Stages:
 
     def close(self) -> None:
         """Gives back what is on nobody's hands any more."""
-        for transit in self._transits.values():
-            transit.close()
+        self.accounts.close()
         self.slots.close()
         self.spill.close()
         self.ledger.close()
@@ -228,7 +211,9 @@ class Stages:
         share = self.shares[id(node)]
         return _Context(self, node, epoch, share, Arena(self.slots, share), self.meters[id(node)], boundary, branch)
 
-    def open_nested(self, node: Node, epoch: int, host: _Context, depth: int, account: int, branch: int = 0) -> Cursor:
+    def open_nested(
+        self, node: Node, epoch: int, host: _Context, depth: int, account: Account, branch: int = 0
+    ) -> Cursor:
         """The cursor of a dataset that the host stage works with."""
         return _cursor_of(_NestedContext(self, node, epoch, host, depth, account, branch))
 
@@ -280,7 +265,7 @@ class _Context:
 
     @property
     def transit(self) -> Transit:
-        return self.stages.transit(self.share, 0, 0, self.branch, self.node)
+        return self.stages.accounts.of_stage(self.share, self.branch).transit(self.node, 0, self.branch)
 
     @property
     def may_reorder(self) -> bool:
@@ -314,14 +299,16 @@ class _Context:
             node = settled(seeded_by(node, *key))
         if self.stages.optimize is not None and node.inputs and not _is_plain(node):
             node = self.stages.optimize(node)
-        return self.stages.open_nested(node, self.epoch, self, 1, self._own_account(account))
+        return self.stages.open_nested(node, self.epoch, self, 1, self._account_of(account))
 
     def settle_account(self, account: int) -> None:
-        self.stages.settle_account(self.share, self._own_account(account))
+        self._account_of(account).settle()
 
-    def _own_account(self, account: int) -> int:
-        """The number of an account that no cursor of the stage in another branch has."""
-        return (self.branch << 32) + account
+    def close_accounts(self) -> None:
+        pass  # those of a stage serve its next cursor
+
+    def _account_of(self, number: int) -> Account:
+        return self.stages.accounts.of_stage(self.share, self.branch, number + 1)
 
     def read_dataset(self, dataset: Any, most: int) -> Block | None:
         node, batch = dataset.node, None
@@ -338,7 +325,7 @@ class _Context:
             return None
         context = self
         if source.reading_may_fail:  # and then it is named
-            context = _NestedContext(self.stages, node, self.epoch, self, 1, self._own_account(0))
+            context = _NestedContext(self.stages, node, self.epoch, self, 1, self._account_of(0))
         block: Block = source.read_all(context)
         return block if batch is None else batch.only_batch(block)
 
@@ -411,20 +398,37 @@ class _Context:
 class _NestedContext(_Context):
     """A context below another stage: it has no meter or share of its own, and keeps the order for the other's sake.
 
-    `depth` is how far it stands above the source of its dataset: datasets that are read in turn, one at a time, have
-    an account for each depth in common; those that are read by threads have theirs by number.
+    `depth` is how far it stands above the source of its dataset. Datasets that are read in turn, one at a time, have an
+    account in common; not so what stands below threads of theirs, and datasets within them: of these there may be
+    several at a time.
     """
 
     def __init__(
-        self, stages: Stages, node: Node, epoch: int, host: _Context, depth: int, account: int, branch: int = 0
+        self, stages: Stages, node: Node, epoch: int, host: _Context, depth: int, account: Account, branch: int = 0
     ) -> None:
         super().__init__(stages, node, epoch, host.share, host.arena, host.meter, host.boundary, branch)
         self.depth = depth
         self.account = account
+        self._inner: dict[int, Account] = {}
 
     @property
     def transit(self) -> Transit:
-        return self.stages.transit(self.share, self.depth, self.account, self.branch, self.node)
+        return self.account.transit(self.node, self.depth, self.branch)
+
+    def _account_of(self, number: int) -> Account:
+        if number not in self._inner:
+            self._inner[number] = self.stages.accounts.of_cursor(self.share)
+        return self._inner[number]
+
+    def close_accounts(self) -> None:
+        while self._inner:
+            self.stages.accounts.forget(self._inner.popitem()[1])
+
+    def detach(self) -> None:
+        super().detach()
+        accounts = self.stages.accounts
+        self.account = account = accounts.of_cursor(self.share)
+        self.boundary.on_close = lambda: accounts.forget(account)
 
     @property
     def may_reorder(self) -> bool:
@@ -472,16 +476,6 @@ def _cursor_of(context: _Context) -> Cursor:
     return ParallelCursor(
         context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
     )
-
-
-def _account(share: Share) -> dict[str, int]:
-    return {
-        "held_bytes": share.charged_bytes,
-        "peak_bytes": share.peak_bytes,
-        "floor_bytes": share.floor_bytes,
-        "slack_used_bytes": share.slack_used_bytes,
-        "spilled_bytes": share.spilled_bytes,
-    }
 
 
 def _is_unsettled(op: Op) -> bool:
