@@ -36,6 +36,7 @@ __all__ = [
     "leaf_bytes",
     "nbytes_of",
     "normalize",
+    "parts_of",
     "read_only",
     "shape_of",
     "string",
@@ -269,7 +270,7 @@ class Structure:
     @staticmethod
     def of(element: Any) -> Structure:
         """The structure of a normalized element."""
-        keys, parts = _parts(element)
+        keys, parts = parts_of(element)
         if keys is None:
             return LEAF
         return Structure(_nest_kind(type(element)), keys, tuple(Structure.of(part) for part in parts))
@@ -326,7 +327,7 @@ class Structure:
         return (self.kind, tuple(pairs))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Structure) and self._key() == other._key())
+        return isinstance(other, Structure) and (self.same_layout(other) or self._key() == other._key())
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -348,7 +349,7 @@ class Structure:
 
 def repr_nest(nest: Any) -> str:
     """Text of a nest of short leaves: `(·, {'a': ·})`."""
-    keys, parts = _parts(nest)
+    keys, parts = parts_of(nest)
     if keys is None:
         return str(nest)
     inner = [repr_nest(part) for part in parts]
@@ -387,7 +388,7 @@ def _nest_kind(kind: type) -> type:
     return dict if issubclass(kind, Mapping) and not issubclass(kind, dict) else kind
 
 
-def _parts(value: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
+def parts_of(value: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
     """Keys and parts of a nest; (None, []) for a leaf."""
     if not _is_nest(value):
         return None, []
@@ -438,7 +439,7 @@ def normalize(value: Any) -> Any:
         return tuple([normalize(part) for part in value])
     if kind is dict:
         return {key: normalize(part) for key, part in value.items()}
-    keys, parts = _parts(value)
+    keys, parts = parts_of(value)
     if keys is None:
         return as_leaf(value)
     return _access(_nest_kind(kind), keys)[1]([normalize(part) for part in parts])
@@ -453,7 +454,7 @@ def nbytes_of(element: Any) -> int:
         return 0
     if not _is_nest(element):
         return leaf_bytes(element)
-    return sum(map(nbytes_of, _parts(element)[1]))
+    return sum(map(nbytes_of, parts_of(element)[1]))
 
 
 def arrays_in(element: Any) -> list[np.ndarray]:
@@ -466,7 +467,7 @@ def arrays_in(element: Any) -> list[np.ndarray]:
         return [element.indices, element.values, element.dense_shape]
     if not _is_nest(element):
         return []
-    return [array for part in _parts(element)[1] for array in arrays_in(part)]
+    return [array for part in parts_of(element)[1] for array in arrays_in(part)]
 
 
 def read_only(leaf: Any) -> Any:
@@ -493,6 +494,6 @@ def detach(element: Any) -> Any:
         return Sparse(detach(element.indices), detach(element.values), detach(element.dense_shape))
     if not _is_nest(element):
         return element
-    keys, parts = _parts(element)
+    keys, parts = parts_of(element)
     assert keys is not None
     return _access(_nest_kind(type(element)), keys)[1]([detach(part) for part in parts])

@@ -20,6 +20,7 @@ from tests.memory.children import MB, settled, warm_up
 D = ps.Dataset
 BUDGET = 48 * MB
 MOST = 1_000_000
+NUM_ROWS = 16_000
 
 
 def generated(nbytes: int, count: int = MOST) -> Any:
@@ -36,6 +37,17 @@ def generated(nbytes: int, count: int = MOST) -> Any:
 
 def pairs(nbytes: int, count: int = MOST) -> Any:
     return generated(nbytes, count).map(lambda x: (x, x.sum()))
+
+
+def rows(nbytes: int, count: int = MOST) -> Any:
+    """Dicts of so many bytes of numbers, each a leaf of its own, and a string."""
+    names = [f"column {k}" for k in range(nbytes // 4)]
+
+    def elements() -> Iterator[dict[str, Any]]:
+        for i in range(min(count, NUM_ROWS)):
+            yield {"name": b"row", **{name: np.float32(i) for name in names}}
+
+    return D.from_generator(elements)
 
 
 def windowed(data: Any) -> Any:
@@ -211,5 +223,5 @@ if __name__ == "__main__":
     if program in others:
         print(json.dumps(others[program](int(size))))
         sys.exit()
-    kind = pairs if program.endswith(" pairs") else generated
-    print(json.dumps(under_watch(program.removesuffix(" pairs"), kind, int(size))))
+    name, _, kind = program.partition(" ")
+    print(json.dumps(under_watch(name, {"": generated, "pairs": pairs, "rows": rows}[kind], int(size))))

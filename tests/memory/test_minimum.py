@@ -310,7 +310,7 @@ def test_threads_of_each_pass_have_accounts_of_their_own() -> None:
     dataset = alike(500).interleave(TWICE, 2, num_parallel_calls=2)
     with dataset.rejection_resample(lambda x: int(x[0]) % 2, [0.3, 0.7], seed=5).run(memory=10_000_000) as run:
         next(run)
-        accounts = {account for _, account, depth, _ in run._stages._transits if depth}
+        accounts = [key for key in run._stages.accounts._of_stages if key[-1] > 1]
     assert len(accounts) > 2
 
 

@@ -18,6 +18,9 @@ PROGRAMS = [
     "padded 3000",
     "ragged 104",
     "distinct 8",
+    "windowed rows 200",
+    "grouped rows 200",
+    "shuffled rows 200",
 ]
 
 

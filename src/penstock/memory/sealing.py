@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..element import Ragged, Sparse, Structure, detach, leaf_bytes, read_only
+from .singly import nest_bytes
 
 __all__ = ["in_native_order", "sealed"]
 
@@ -36,13 +37,15 @@ def sealed(element: Any) -> tuple[Any, int]:
         return element, leaf_bytes(element) + _SCALAR_BYTES
     structure = Structure.of(element)
     leaves = structure.flatten(detach(element))
-    return structure.unflatten([read_only(leaf) for leaf in leaves]), sum(map(_kept_bytes, leaves), _NEST_BYTES)
+    nbytes = sum(map(_kept_bytes, leaves), max(_PLACE_BYTES, nest_bytes(len(leaves))))
+    return structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes
 
 
-# An array's object and that of the view which is given out; a scalar's object and its place in a list; a nest.
+# An array's object and that of the view which is given out; a scalar's object and its place in a list; that
+# of any other element.
 _ARRAY_BYTES = 256
 _SCALAR_BYTES = 40
-_NEST_BYTES = 64
+_PLACE_BYTES = 64
 
 
 def _kept_bytes(leaf: Any) -> int:

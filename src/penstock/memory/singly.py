@@ -6,36 +6,54 @@ counts both; where elements lie stacked in one array there is nothing to add. Fi
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, arrays_in
+from ..element import Failed, arrays_in, parts_of
 
-__all__ = ["NEST_BYTES", "objects_bytes", "objects_of_block", "objects_per_element"]
+__all__ = ["are_alike", "nest_bytes", "objects_bytes", "objects_in", "objects_of_block", "objects_per_element"]
 
 # A tuple of an element's number, the element and its size; the number; places in lists, while the element is held and
 # while it is taken apart.
 _ENTRY_BYTES = 128
 _ARRAY_BYTES = 112
-#: A tuple or dict.
-NEST_BYTES = 100
+_SCALAR_BYTES = 32
+# What Python's garbage collection keeps of each tuple or dict.
+_TRACKED_BYTES = 16
 
 
 def objects_bytes(element: Any) -> int:
     """Bytes of the objects that one element consists of, and of its place among others, beside its data."""
-    if type(element) is np.ndarray:
-        return _ENTRY_BYTES + _ARRAY_BYTES
-    if isinstance(element, (np.generic, bytes)):
+    if isinstance(element, np.generic):  # its place is counted for one that large
         return _ENTRY_BYTES
-    if type(element) is Failed:
+    return 0 if type(element) is Failed else _ENTRY_BYTES + objects_in(element)
+
+
+def objects_in(element: Any) -> int:
+    """The same without its place."""
+    kind = type(element)
+    if kind is np.ndarray:
+        return _ARRAY_BYTES
+    if kind is bytes:
         return 0
-    return _ENTRY_BYTES + NEST_BYTES + _ARRAY_BYTES * len(arrays_in(element))
+    if issubclass(kind, np.generic):
+        return _SCALAR_BYTES
+    keys, parts = parts_of(element)
+    if keys is None:  # one leaf that is made of several arrays, or of none
+        return _ARRAY_BYTES * len(arrays_in(element))
+    return sum(map(objects_in, parts), sys.getsizeof(element) + _TRACKED_BYTES)
+
+
+def are_alike(block: Block) -> bool:
+    """Whether all elements of a block take the same, in data and objects."""
+    return block.columns is not None and not any(column.dtype.hasobject for column in block.columns)
 
 
 def objects_of_block(block: Block) -> int:
-    """The same for all elements of a block; none for those that lie stacked."""
+    """What `objects_bytes` says of all elements of a block, by the first; none for those that lie stacked."""
     if block.columns is not None or not block.size:
         return 0
     if block.records is not None:
@@ -43,6 +61,11 @@ def objects_of_block(block: Block) -> int:
     return objects_bytes(block.rows()[0]) * block.size
 
 
+def nest_bytes(num_leaves: int) -> int:
+    """What a tuple or dict of so many leaves takes itself, at most; nothing where there is one leaf alone."""
+    return max(200, 16 + 60 * num_leaves) if num_leaves > 1 else 0
+
+
 def objects_per_element(num_leaves: int) -> int:
-    """What `objects_bytes` says of elements with so many leaves, if all of these are arrays."""
-    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + (NEST_BYTES if num_leaves > 1 else 0)
+    """What `objects_bytes` says of elements with so many leaves, at most."""
+    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + nest_bytes(num_leaves)

@@ -11,6 +11,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..errors import BadArgument, StateError
+from ..memory.singly import are_alike
 from ..memory.transit import Transit
 from ..order import PermutationOrder, WindowOrder, draw_seed, hash64
 from ..plan.footprint import Footprint, Sizes
@@ -18,6 +19,7 @@ from ..plan.op import Context, Op, OrderOf, Progress, argument
 from ..plan.traits import Traits
 from ..spec import INFINITE, UNKNOWN, Spec
 from .draws import Draws
+from .row_strings import RowStrings
 from .waiting import Waiting, held_bytes, least_memory_needed, memory_needed
 
 __all__ = ["Shuffle"]
@@ -25,6 +27,8 @@ __all__ = ["Shuffle"]
 # Elements are read in blocks of at most so much: it is a while before the last of them has come into the buffer.
 _BLOCK_BYTES = 1 << 20
 _BLOCK_ELEMENTS = 256
+# Of the budget, what is drawn at once even where nothing is to spare.
+_FEW_PART = 512
 
 
 _TRAITS = Traits(runtime="order", moves_below_map=True, draws_places=True, needs_index=True, passes_columns=True)
@@ -127,25 +131,32 @@ class _ShuffleCursor(Cursor):
         self._filling: Progress | None = context.progress("filling the buffer", total)
         self._read = 0
         self._had_failures = False
+        self._has_begun = False
+        self._strings: RowStrings | None = None  # where rows are held as such
         self._block_bytes = max(1, min(_BLOCK_BYTES, context.share.budget_bytes // 16))
+        self._few_bytes = 0 if context.share.frugal else context.share.budget_bytes // _FEW_PART
         self._each = self._block_bytes
         self._anchors: deque[tuple[int, State]] = deque([(0, self._input.state())])
 
     def pull(self, n: int) -> Block | None:
         least = self._transit.begin(n)
-        n = max(least, min(n, self._waiting.num_at_once(self._each)))
+        # Small ones come together, whatever there is to spare: one by one they would cost more than their bytes.
+        few = min(n, self._few_bytes // self._each)
+        n = max(least, min(n, max(few, self._waiting.num_at_once(self._each))))
         while wanted := self._draws.wanted(n, self._read):
             self._fill(wanted)
         if self._filling is not None:
             self._filling.close()
             self._filling = None
         self._transit.expect(self._each)  # the first may come from disk, on no account but its slot's
-        return self._drawn(n, least)
+        return self._drawn(n, max(least, few))
 
     def _drawn(self, n: int, least: int) -> Block | None:
         rows = self._waiting.draw(n, least, self._transit)
         if not rows:
             return None
+        if self._strings is not None:
+            return self._strings.read(rows)
         return Block.of_rows(rows, None, None if self._had_failures else False)
 
     def _fill(self, wanted: int) -> None:
@@ -163,9 +174,11 @@ class _ShuffleCursor(Cursor):
         return max(1, min(wanted, _BLOCK_ELEMENTS, self._block_bytes // self._each))
 
     def _keep(self, block: Block) -> None:
-        rows = block.rows()
+        if not self._has_begun:
+            self._has_begun, self._strings = True, _strings_for(block)
+        rows = block.rows() if self._strings is None else self._strings.written(block)
         # Numbers come by the million, and are all of one size.
-        sizes = [held_bytes(rows[0])] * block.size if _are_numbers(block) else list(map(held_bytes, rows))
+        sizes = [held_bytes(rows[0])] * block.size if are_alike(block) else list(map(held_bytes, rows))
         self._waiting.keep(self._read, rows, sizes)
         if self._filling is not None:
             self._filling.advance(block.size)
@@ -220,7 +233,9 @@ class _ShuffleCursor(Cursor):
         self._input.close()
 
 
-def _are_numbers(block: Block) -> bool:
-    """Whether all elements are single numbers, which are of one size and pin nothing."""
-    columns = block.columns
-    return columns is not None and block.structure.is_leaf and columns[0].ndim == 1 and not columns[0].dtype.hasobject
+def _strings_for(block: Block) -> RowStrings | None:
+    """How rows like these are held as strings, if that takes less: windows on the user's arrays take nearly nothing."""
+    strings = RowStrings.of(block)
+    if strings is None or held_bytes(block[:1].rows()[0]) <= held_bytes(bytes(strings.width)):
+        return None
+    return strings

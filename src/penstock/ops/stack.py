@@ -122,7 +122,7 @@ class Stack:
     def put_block(self, start: int, block: Block) -> int | None:
         """Writes the elements of a block from a row on; the number of the first that is unlike, if there is one."""
         columns = block.columns
-        if columns is not None and block.structure == self._like.structure and self._are_like(columns):
+        if columns is not None and self._like.structure.same_layout(block.structure) and self._are_like(columns):
             for slot, column in zip(self._slots, columns, strict=True):
                 slot[start : start + block.size] = column
             return None

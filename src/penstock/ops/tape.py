@@ -15,7 +15,7 @@ from ..cursor import Cursor, Feed, State
 from ..element import detach, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Share
-from ..memory.singly import objects_bytes
+from ..memory.singly import are_alike, objects_bytes
 
 __all__ = ["Tape"]
 
@@ -51,10 +51,9 @@ class Tape:
         if block is None:
             return []
         rows, columns = block.rows(), block.columns
-        if columns is not None and len(columns) == 1 and columns[0].ndim == 1 and not columns[0].dtype.hasobject:
-            self._each = columns[0].itemsize  # numbers: nothing to detach
-            charge = self._each + objects_bytes(rows[0])
-            held = [(row, charge) for row in rows]
+        if columns is not None and are_alike(block) and all(column.ndim == 1 for column in columns):
+            charge = self._each = nbytes_of(rows[0]) + objects_bytes(rows[0])
+            held = [(row, charge) for row in rows]  # numbers: nothing to detach
         else:
             held = [(detach(row), nbytes_of(row) + objects_bytes(row)) for row in rows]
             self._each = held[-1][1]

@@ -31,6 +31,7 @@ from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
 from ..memory.ledger import Share
+from ..memory.singly import nest_bytes, objects_in
 from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
@@ -39,10 +40,9 @@ from .draws import Draws
 
 __all__ = ["Waiting", "held_bytes", "least_memory_needed", "memory_needed"]
 
-# Measured: a number, a pair, a size and their place in a dict; the objects of an array, and of a tuple or dict.
+# Measured: a number, a pair, a size and their place in a dict; the objects of an array.
 _ENTRY_BYTES = 200
 _ARRAY_BYTES = 112
-_NEST_BYTES = 100
 # What is known of a file, and of an element that is a batch of its own.
 _FILE_INDEX_BYTES = 600
 _ALONE_INDEX_BYTES = 300
@@ -68,15 +68,20 @@ def held_bytes(element: Any) -> int:
         return element.nbytes + _ENTRY_BYTES
     arrays = arrays_in(element)
     own = nbytes_of(element) - sum(a.nbytes for a in arrays if a.base is not None and not a.flags.writeable)
-    nest = 0 if isinstance(element, (np.ndarray, bytes)) else _NEST_BYTES
-    return own + _ENTRY_BYTES + nest + _ARRAY_BYTES * len(arrays)
+    return own + _ENTRY_BYTES + objects_in(element)
 
 
 def memory_needed(count: int, size: ElementSize | None) -> int | None:
     """Bytes of so many elements that wait, if all of them do so in memory."""
     if size is None:
         return None
-    return count * ((0 if size.is_view else size.nbytes) + _ENTRY_BYTES + _ARRAY_BYTES * len(size.leaves))
+    return count * ((0 if size.is_view else size.nbytes) + _around(size))
+
+
+def _around(size: ElementSize) -> int:
+    """Bytes of the objects around an element."""
+    num_leaves = len(size.leaves)
+    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + nest_bytes(num_leaves)
 
 
 def least_memory_needed(count: int, buffer_size: int, size: ElementSize) -> int:
@@ -85,7 +90,7 @@ def least_memory_needed(count: int, buffer_size: int, size: ElementSize) -> int:
     The buffer may be for more elements than there are.
     """
     typical = min(size.nbytes, int(1.25 * size.typical_bytes) or size.nbytes)
-    each = typical + _ENTRY_BYTES + _ARRAY_BYTES * len(size.leaves)
+    each = typical + _around(size)
     alone = _ALONE_INDEX_BYTES if each >= _LEAST_BATCH_BYTES else 32 * each // _LEAST_BATCH_BYTES + 1
     # A file has half of what was in memory, so that there are the fewer of them the more is, and stays until the last
     # of it was drawn. What both take together is least where both take the same.
