@@ -18,6 +18,7 @@ import numpy as np
 from ..cursor import Cursor, State
 from ..errors import BadType, FormatError
 from ..indexed import IndexCursor
+from ..memory.arrow_library import load as load_arrow
 from ..order import RangeOrder
 from ..plan.footprint import Footprint, Sizes, one_element, times
 from ..plan.op import BlockKind, Context, Op, Reader
@@ -86,6 +87,7 @@ class FromArrow(StreamsFiles, Op):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        load_arrow("pyarrow", "Arrow tables and files")
         fields = self.__dict__
         is_path = isinstance(self.table_or_path, (str, bytes, os.PathLike, list, tuple, np.ndarray))
         fields["_paths"] = tuple(expand_paths(self.table_or_path, "table_or_path")) if is_path else ()

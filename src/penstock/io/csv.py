@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ..cursor import Cursor, State
 from ..errors import BadArgument, FormatError
+from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, Spec
@@ -71,6 +72,7 @@ class FromCsv(StreamsFiles, Op):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        load_arrow("pyarrow.csv", "CSV files")
         if len(self.delimiter.encode()) != 1:
             raise BadArgument(f"delimiter: expected one character, got {self.delimiter!r}")
         fields = self.__dict__

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..cursor import Cursor, State
 from ..errors import BadArgument, FormatError
+from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, Spec
@@ -72,6 +73,7 @@ class FromJsonLines(StreamsFiles, Op):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        load_arrow("pyarrow.json", "JSON lines")
         fields = self.__dict__
         if self.buffer_size is not None:
             fields["buffer_size"] = argument("buffer_size", self.buffer_size, at_least=0)

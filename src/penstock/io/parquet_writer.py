@@ -10,6 +10,7 @@ import numpy as np
 from ..block import Block
 from ..element import Ragged, Sparse, Structure, is_dataset, nbytes_of, string
 from ..errors import BadArgument, BadType, SpecMismatch
+from ..memory.arrow_library import load as load_arrow
 from ..memory.ledger import Share
 from ..spec import UNSEEN, RaggedSpec, SparseSpec, TensorSpec, describe, spec_leaves, spec_of, structure_of_spec
 from .new_file import NewFile
@@ -40,6 +41,7 @@ class ParquetWriter:
         if compression not in _COMPRESSIONS:
             raise BadArgument(f"compression: expected one of {', '.join(_COMPRESSIONS)}, got {compression!r}")
         self._element_spec = element_spec
+        load_arrow("pyarrow.parquet", "Parquet files")
         self._most_rows = row_group_size or 1 << 62
         self._most_bytes = max(1, min(_GROUP_BYTES, share.budget_bytes // (8 * _TIMES_HELD)))
         self._compression = compression

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from ..errors import BadArgument, BadType, FileMissing, FormatError, SpillError
+from ..memory.arrow_library import load as load_arrow
 from ..memory.local_names import URI, local_path
 from .files import as_regex, matches
 from .inflate import InflatedStream, Stream
@@ -140,6 +141,7 @@ _FILE_SYSTEMS: dict[tuple[str, str, str], Any] = {}
 
 
 def _new_file_system(uri: str) -> Any:
+    load_arrow("pyarrow.fs", "files of other machines")
     import pyarrow as pa
     from pyarrow import fs
 
