@@ -17,7 +17,7 @@ from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .file_window import FileWindow
-from .json_integers import about_integers, with_large_integers
+from .large_integers import about_integers, in_json
 from .paths import expand_paths, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
@@ -107,7 +107,7 @@ class FromJsonLines(StreamsFiles, Op):
         def parse(kind: Any) -> Any:
             return _parsed(b'{"x": null}\n', pa.schema([("x", kind)]), False)
 
-        found = with_large_integers(_agreed(pieces), shallow)
+        found = in_json(_agreed(pieces), shallow)
         return arrow_types(found, self.dtypes, self.columns, pa.string(), parse)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:

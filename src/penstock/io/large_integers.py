@@ -1,4 +1,4 @@
-"""Integers in JSON that int64 cannot hold: Arrow takes them for floats, and other integers with them.
+"""Integers in text that int64 cannot hold: Arrow takes them for floats, and other integers with them.
 
 A column of integers stays one: of uint64 if that holds all of them, else of int64, so that those which do not fit are
 errors in their place. Where some values are floats, all are.
@@ -9,17 +9,38 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["about_integers", "with_large_integers"]
+__all__ = ["about_integers", "in_csv", "in_json"]
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 # What int64 cannot hold has no fewer digits. A quick look: digits in strings are found as well.
+_INTEGER = re.compile(rb"[+-]?\d{1,400}")  # no float is longer, but for zeros
 _MANY_DIGITS = re.compile(rb"(?<![\d.])\d{19}")
 
 
-def with_large_integers(schema: Any, lines: Sequence[bytes]) -> Any:
+def in_csv(table: Any, as_text: Callable[[str], Any]) -> Any:
+    """The schema of a table that Arrow has found, with integers where it took large ones for floats.
+
+    Args:
+        table: The table.
+        as_text: A column of it as text.
+    """
+    import pyarrow as pa
+
+    fields = []
+    for field in table.schema:
+        kind = field.type
+        if pa.types.is_float64(kind) and any(abs(x or 0) >= _MOST for x in table.column(field.name).to_pylist()):
+            texts = [text.strip() for text in as_text(field.name).to_pylist() if text]
+            if all(map(_INTEGER.fullmatch, texts)):
+                kind = _integer_type(list(map(int, texts)))
+        fields.append(field.with_type(kind))
+    return pa.schema(fields)
+
+
+def in_json(schema: Any, lines: Sequence[bytes]) -> Any:
     """A schema that Arrow has found in lines, with integers where it took large ones for floats."""
     import pyarrow as pa
 
@@ -48,13 +69,17 @@ def _with_integers(kind: Any, values: list[Any]) -> Any:
     if pa.types.is_list(kind):
         inner_values = [item for value in values if isinstance(value, list) for item in value]
         return pa.list_(kind.value_field.with_type(_with_integers(kind.value_type, inner_values)))
-    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-    if not pa.types.is_float64(kind) or not numbers or not all(isinstance(number, int) for number in numbers):
+    numbers = [value for value in values if type(value) in (int, float)]
+    integers = [number for number in numbers if type(number) is int]
+    if not pa.types.is_float64(kind) or not numbers or len(integers) < len(numbers):
         return kind
-    least, most = min(numbers), max(numbers)
-    if least >= _LEAST and most <= _MOST:
-        return kind
-    return pa.uint64() if least >= 0 and most < 1 << 64 else pa.int64()
+    return kind if _LEAST <= min(integers) <= max(integers) <= _MOST else _integer_type(integers)
+
+
+def _integer_type(numbers: list[int]) -> Any:
+    import pyarrow as pa
+
+    return pa.uint64() if min(numbers) >= 0 and max(numbers) < 1 << 64 else pa.int64()
 
 
 def about_integers(line: bytes) -> str:
