@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import random
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,12 @@ def test_an_empty_batch() -> None:
         lambda: tf.io.parse_example(np.empty(0, object), features),
         lambda: ps.io.parse_example(np.empty(0, object), features),
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["parse_example", "parse_single_example", "parse_sequence_example", "parse_single_sequence_example"],
+)
+def test_arguments_are_called_as_in_tensorflow(name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(io, name)).parameters for io in (ps.io, tf.io))
+    assert [(p.name, p.default) for p in ours.values()] == [(p.name, p.default) for p in theirs.values()]

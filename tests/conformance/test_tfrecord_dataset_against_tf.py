@@ -114,3 +114,29 @@ def test_what_to_tfrecord_writes_tensorflow_reads(tmp_path: Path) -> None:
     records = tf.data.TFRecordDataset(files, "GZIP", num_parallel_reads=3)
     found = list(records.map(lambda r: tf.io.parse_single_example(r, spec)).batch(20).as_numpy_iterator())
     assert as_numpy(found[0]) == as_numpy(columns)
+
+
+def test_lists_of_any_length_that_to_tfrecord_writes_tensorflow_reads(tmp_path: Path) -> None:
+    rows = [{"n": list(range(i)), "x": [0.5] * i, "s": [b"a", b""][:i], "r": [7] * (3 - i)} for i in (2, 0, 3, 1)]
+    records = ps.Dataset.from_tensor_slices([ps.io.encode_example(row) for row in rows])
+
+    def spec(io: Any) -> dict[str, Any]:
+        var = {"n": io.VarLenFeature(np.int64), "x": io.VarLenFeature(np.float32), "s": io.VarLenFeature(tf.string)}
+        return {**var, "r": io.RaggedFeature(tf.int64)}
+
+    ours = spec(ps.io)
+    one_by_one = records.map(lambda record: ps.io.parse_single_example(record, ours))
+    unbatched = records.batch(2).map(lambda batch: ps.io.parse_example(batch, ours)).unbatch()
+    wanted = tf.io.parse_example([record.numpy() for record in map(tf.constant, records)], spec(tf.io))
+    for number, parsed in enumerate((one_by_one, unbatched)):
+        (file,) = parsed.to_tfrecord(tmp_path / str(number))
+        again = ps.TFRecordDataset(file)
+        found = tf.io.parse_example(list(again), spec(tf.io))
+        for name in ("n", "x", "s"):
+            for part in ("indices", "values", "dense_shape"):
+                assert np.array_equal(getattr(found[name], part), getattr(wanted[name], part)), (number, name, part)
+        assert found["r"].to_list() == wanted["r"].to_list()
+        assert [
+            (e["n"].values.tolist(), e["x"].values.tolist(), e["s"].values.tolist(), e["r"].tolist())
+            for e in again.map(lambda record: ps.io.parse_single_example(record, ours))
+        ] == [tuple(row.values()) for row in rows]

@@ -81,11 +81,33 @@ def kept_in_a_file() -> dict[str, Any]:
     return {"errors": errors}
 
 
+def tables() -> dict[str, Any]:
+    """Sources that pyarrow reads: it would be loaded, and end the process when it starts a thread."""
+    errors = {}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "a").write_text("1\n")
+        limited()
+        ways: dict[str, Callable[[], Any]] = {
+            "CSV files": lambda: D.from_csv(folder + "/a"),
+            "JSON lines": lambda: D.from_json_lines(folder + "/a"),
+            "Parquet files": lambda: D.from_parquet(folder + "/a"),
+            "Arrow tables and files": lambda: D.from_arrow(folder + "/a"),
+            "to_parquet": lambda: D.range(3).to_parquet(folder + "/b"),
+        }
+        for what, use in ways.items():
+            try:
+                use()
+            except Exception as error:
+                errors[what] = f"{type(error).__name__}: {error}"
+    return {"errors": errors}
+
+
 PIPELINES = (shuffled, cached, all_together, in_many_threads)
 PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
     **{build.__name__: functools.partial(read_within_the_limit, build) for build in PIPELINES},
     "of_small": functools.partial(read_within_the_limit, of_small, 5_000),
     "kept_in_a_file": kept_in_a_file,
+    "tables": tables,
 }
 
 if __name__ == "__main__":

@@ -18,5 +18,14 @@ def test_files_that_are_to_last_say_how_many_addresses_they_need() -> None:
     errors = child("kept_in_a_file", "limited_children.py", exact=False)["errors"]
     assert len(errors) == 3
     for error in errors:
-        assert "pyarrow, which needs 400 MB of addresses" in error, error
+        assert "pyarrow, which needs 200 MB of addresses to be loaded" in error, error
         assert "left of its limit (ulimit -v, RLIMIT_AS); raise the limit, or import pyarrow before" in error
+
+
+def test_tables_say_that_pyarrow_has_no_room() -> None:
+    errors = child("tables", "limited_children.py", exact=False)["errors"]
+    assert list(errors) == ["CSV files", "JSON lines", "Parquet files", "Arrow tables and files", "to_parquet"]
+    for what, error in errors.items():
+        what = "Parquet files" if what == "to_parquet" else what
+        assert f"{what} are written and read with pyarrow, which needs 200 MB of addresses to be loaded" in error, error
+        assert error.startswith("RunError: "), error

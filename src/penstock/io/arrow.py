@@ -18,6 +18,7 @@ import numpy as np
 from ..cursor import Cursor, State
 from ..errors import BadType, FormatError
 from ..indexed import IndexCursor
+from ..memory.arrow_library import load as load_arrow
 from ..order import RangeOrder
 from ..plan.footprint import Footprint, Sizes, one_element, times
 from ..plan.op import BlockKind, Context, Op, Reader
@@ -26,12 +27,16 @@ from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .arrow_batches import StreamedBatches, open_ipc
 from .arrow_pieces import Piece, PiecesReader, RowsInOrder
+from .arrow_sizes import BatchSizes, buffers_of
 from .columns import ColumnReader
 from .mapped_files import MappedFile, WatchedReader
 from .paths import expand_paths, is_local, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 
 __all__ = ["FromArrow"]
+
+# So many record batches are looked at before a run to tell what it needs; others of the same writer are like them.
+_MOST_LOOKED_AT = 32
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,7 +56,7 @@ class FromArrow(StreamsFiles, Op):
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: nothing where rows are views of one piece of Arrow's memory; else the rows asked for, and of a compressed
-        file one record batch.
+        file one record batch, as it lies in the file and as it is unpacked.
     State: one integer; of a compressed file the numbers of the record batch and of the row in it.
 
     >>> import pyarrow as pa, penstock as ps
@@ -72,6 +77,7 @@ class FromArrow(StreamsFiles, Op):
     _refuses_some: bool = dataclasses.field(init=False, repr=False)
     _plain: tuple[list[np.ndarray], ...] | None = dataclasses.field(init=False, repr=False)
     _num_rows: int = dataclasses.field(init=False, repr=False)
+    _batch_bytes: int = dataclasses.field(init=False, repr=False)
 
     internal = ("made_by",)
 
@@ -81,6 +87,7 @@ class FromArrow(StreamsFiles, Op):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        load_arrow("pyarrow", "Arrow tables and files")
         fields = self.__dict__
         is_path = isinstance(self.table_or_path, (str, bytes, os.PathLike, list, tuple, np.ndarray))
         fields["_paths"] = tuple(expand_paths(self.table_or_path, "table_or_path")) if is_path else ()
@@ -91,6 +98,7 @@ class FromArrow(StreamsFiles, Op):
             schema, batches = table.schema, [Piece(None, 0, batch) for batch in table.to_batches()]
         fields["_table"] = TableColumns(schema, self.columns, self.fill_null)
         fields["_pieces"] = None if batches is None else tuple(batches)
+        fields["_batch_bytes"] = _largest_batch(self._paths, self._table) if batches is None else 0
         files = {id(piece.file): piece.file for piece in batches or () if piece.file is not None}
         fields["_files"] = tuple(files.values())
         fields["_num_rows"] = UNKNOWN if batches is None else sum(piece.batch.num_rows for piece in batches)
@@ -143,8 +151,14 @@ class FromArrow(StreamsFiles, Op):
         if self._pieces is not None:
             return None if self.gives_views else one_element(sizes.output, "row")
         one = times(1, sizes.output, slots=True)
-        floor = sizes.at_least_as_seen(None if one is None else 2 * one)
-        return Footprint(floor, "one record batch, and one row on its way", None if not sizes.held_bytes else floor)
+        if self._batch_bytes:
+            # What is larger than other rows takes twice its size while it is made, beside what is on its way.
+            num_held = 2 if self._table.is_exact else 4
+            floor = None if one is None else self._batch_bytes + num_held * one
+        else:
+            floor = sizes.at_least_as_seen(None if one is None else 2 * one)
+            floor = floor if sizes.held_bytes else None
+        return Footprint(floor, "one record batch, and one row on its way", floor, known_bytes=self._batch_bytes)
 
     def reader(self, context: Context) -> Reader:
         return self._reader(context, context.count_failed)
@@ -206,6 +220,23 @@ def _look_at_files(paths: tuple[str, ...], on_error: str) -> tuple[Any, list[Pie
         return schema, _mapped_files(paths, schema, _own_pool())
 
 
+def _largest_batch(paths: tuple[str, ...], table: TableColumns) -> int:
+    """What it takes to read one record batch after the other, judged by some; 0 where only a run can tell."""
+    largest, left = 0, _MOST_LOOKED_AT
+    for path in paths:
+        if left <= 0 or not is_local(path):
+            break
+        try:
+            source, reader = open_ipc(path)
+            with source:
+                sizes = BatchSizes(source, buffers_of(reader.schema, table.names))
+                largest = max(largest, sizes.largest(table, left))
+                left -= sizes.num_batches
+        except (FormatError, OSError):
+            continue  # the error comes in its place
+    return largest
+
+
 def _schema_of(path: str) -> Any:
     source, reader = open_ipc(path)
     with source:
@@ -237,14 +268,17 @@ def _mapped_files(paths: tuple[str, ...], schema: Any, pool: Any) -> list[Piece]
             return None
         try:
             file = MappedFile(path, num_rows)
-            reader = open_ipc(path, mapped=True, pool=pool)[1]
+            source, reader = open_ipc(path, mapped=True, pool=pool)
             if not reader.schema.equals(schema):
                 return None
+            sizes = BatchSizes(source, None)
             for number in range(reader.num_record_batches):
+                if sizes.of(number).is_packed:
+                    return None
                 before = pool.bytes_allocated()
                 batch = reader.get_batch(number)
                 batch.validate()
-                if pool.bytes_allocated() > before:  # it had to be inflated
+                if pool.bytes_allocated() > before:  # something had to be inflated
                     return None
                 pieces.append(Piece(file, num_rows - file.first_row, batch))
                 num_rows += batch.num_rows

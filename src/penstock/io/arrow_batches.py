@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,13 @@ from ..element import Failed
 from ..errors import FormatError
 from ..plan.op import Context, Room
 from .arrow_arrays import Decoded, TableColumns
-from .paths import local_path, open_arrow, readable
+from .arrow_sizes import BatchSize, BatchSizes, buffers_of, few_rows, made_bytes
+from .paths import is_local, local_path, open_arrow, readable
 
 __all__ = ["StreamedBatches", "open_ipc"]
+
+# Making more rows at a time is no quicker.
+_MOST_ROWS = 1 << 12
 
 
 def open_ipc(path: str, mapped: bool = False, pool: Any = None) -> tuple[Any, Any]:
@@ -37,47 +42,48 @@ def open_ipc(path: str, mapped: bool = False, pool: Any = None) -> tuple[Any, An
 
 
 class StreamedBatches:
-    """The rows of one file whose record batches are inflated as they are read."""
+    """The rows of one file whose record batches are unpacked as they are read, some rows of one at a time."""
 
     def __init__(self, path: str, table: TableColumns, context: Context, position: State) -> None:
         self._path = path
         self._table = table
         self._context = context
         self._number, self._row = _pair(position)
-        self._lease = context.share.acquire(0)
-        self._decoded: Decoded | None = None
-        self._largest = 0
-        self._source, self._reader = open_ipc(path)
+        share = context.share
+        # Kept from batch to batch: what would be free between two of them would be used for more rows on their way.
+        self._lease = share.acquire(0)
+        self._beyond = share.acquire(0)  # what a row takes that is larger than others
+        self._luxury: Any = None
+        self._batch: Any = None
+        self._at_once = 0  # rows that are made at a time
+        self._decoded: Decoded | None = None  # some rows of the batch, the first of them is `_first`
+        self._first = 0
+        self._reserved_bytes = 0  # for the rows that are made
+        self._source, reader = open_ipc(path)
         for name, kind in table.types.items():
-            got = self._reader.schema.field(name).type if name in self._reader.schema.names else "none"
+            got = reader.schema.field(name).type if name in reader.schema.names else "none"
             if got != kind:
                 self.close()
                 raise FormatError(f"{path}: expected column {name} of type {kind}, as in the first file, got {got}")
+        self._reader = _only(table.names, reader.schema, self._source)
+        self._num_batches = self._reader.num_record_batches
+        # Of a file that is far away each look would be a request.
+        self._sizes = BatchSizes(self._source, buffers_of(reader.schema, table.names)) if is_local(path) else None
 
     def read(self, n: int, room: Room) -> Block | None:
-        import pyarrow as pa
-
         while self._decoded is None:
-            if self._number >= self._reader.num_record_batches:
-                return None
-            try:
-                self._lease.settle(self._largest)
-                batch = self._reader.get_batch(self._number).select(self._table.names)
-                batch.validate(full=True)
-            except (pa.ArrowException, OSError) as error:
-                where = f"{self._path}, record batch {self._number}"
-                self._next()
-                failed = Failed(FormatError(f"{where}: expected Arrow data, got: {str(error)[:300]}"))
-                return Block.of_rows([failed], has_failures=True)
-            decoded = self._table.decode(batch)
-            nbytes = 2 * batch.nbytes + 64 * batch.num_rows
-            self._lease.settle(nbytes, single=True)
-            self._largest = max(self._largest, nbytes)
-            if self._row < decoded.num_rows:
-                self._decoded = decoded
+            if self._batch is None:
+                if self._number >= self._num_batches:
+                    return None
+                failed = self._load()
+                if failed is not None:
+                    self._next()
+                    return Block.of_rows([Failed(failed)], has_failures=True)
+            if self._row < self._batch.num_rows:
+                self._decode()
             else:
                 self._next()
-        start = self._row
+        start = self._row - self._first
         stop = min(start + n, self._decoded.num_rows)
         while True:
             block = self._decoded.block(start, stop, np.empty, self._where)
@@ -86,37 +92,106 @@ class StreamedBatches:
                 break
             stop = start + (stop - start) // 2
         room.add(block.nbytes, block.size)
-        self._row = stop
-        if stop == self._decoded.num_rows:
-            self._next()
+        self._pass(stop - start)
         return block
 
     def _where(self, row: int) -> str:
-        return f"{self._path}, record batch {self._number}, row {row:,}"
+        return f"{self._path}, record batch {self._number}, row {self._first + row:,}"
+
+    def _load(self) -> FormatError | None:
+        """Reads the next batch, for which there is room before it is read; what is wrong with it instead."""
+        import pyarrow as pa
+
+        try:
+            size = None if self._sizes is None else self._sizes.of(self._number)
+            if size is not None:
+                self._reserve(size)
+            batch = self._reader.get_batch(self._number).select(self._table.names)
+            batch.validate(full=True)
+        except (FormatError, pa.ArrowException, OSError) as error:
+            where = f"{self._path}, record batch {self._number}"
+            return FormatError(f"{where}: expected Arrow data, got: {str(error)[:300]}")
+        if size is None:
+            size = BatchSize(batch.num_rows, batch.nbytes, batch.nbytes, is_packed=False)
+            self._reserve(size)
+        self._batch = batch
+        self._find_rows(size.row_bytes(self._table))
+        return None
+
+    def _reserve(self, size: BatchSize) -> None:
+        self._lease.settle(max(self._lease.nbytes, size.least_bytes(self._table)))
+
+    def _find_rows(self, row_bytes: int) -> None:
+        """Finds how many rows to make at a time; room for a few is there, and for more there may be."""
+        share, num_rows = self._context.share, self._batch.num_rows
+        few = self._at_once = few_rows(row_bytes) if row_bytes else num_rows
+        self._reserved_bytes = few * row_bytes
+        wanted = 0 if share.frugal or not row_bytes else min(_MOST_ROWS, num_rows, share.spare_bytes // row_bytes)
+        if wanted > few:
+            self._luxury = share.try_acquire((wanted - few) * row_bytes, ahead=True)
+        if self._luxury is not None:
+            self._at_once, self._reserved_bytes = wanted, wanted * row_bytes
+
+    def _decode(self) -> None:
+        """Makes some rows of the batch, fewer where they are larger than others."""
+        count = min(self._at_once, self._batch.num_rows - self._row)
+        while True:
+            rows = self._batch.slice(self._row, count)
+            needed = made_bytes(self._table, count, rows.nbytes)
+            if needed <= self._reserved_bytes or count == 1:
+                break
+            count //= 2
+        self._beyond.settle(max(0, needed - self._reserved_bytes), single=True)
+        self._decoded, self._first = self._table.decode(rows), self._row
+
+    def _pass(self, n: int) -> None:
+        """Counts some rows as given."""
+        assert self._decoded is not None
+        self._row += n
+        if self._row == self._batch.num_rows:
+            self._next()
+        elif self._row == self._first + self._decoded.num_rows:
+            self._decoded = None
 
     def _next(self) -> None:
-        self._decoded = None
+        self._leave()
         self._number += 1
         self._row = 0
-        self._lease.release()
+
+    def _leave(self) -> None:
+        self._batch = self._decoded = None
+        self._beyond.release()
+        if self._luxury is not None:
+            self._luxury.release()
+            self._luxury = None
 
     def skip(self, n: int) -> int:
-        if self._decoded is None:  # how many rows a batch has shows when it is read
+        if self._batch is None:  # how many rows a batch has shows when it is read
             return 0 if (block := self.read(1, _NoRoom())) is None else block.size
-        skipped = min(n, self._decoded.num_rows - self._row)
+        skipped = min(n, self._batch.num_rows - self._row)
         self._row += skipped
-        if self._row == self._decoded.num_rows:
+        if self._row == self._batch.num_rows:
             self._next()
-        return skipped
+        elif self._decoded is not None and self._row >= self._first + self._decoded.num_rows:
+            self._decoded = None
+        return int(skipped)
 
     def position(self) -> State:
         return [self._number, self._row]
 
     def close(self) -> None:
-        self._decoded = None
+        self._leave()
         self._lease.release()
         self._reader = None
         self._source.close()
+
+
+def _only(names: Sequence[str], schema: Any, source: Any) -> Any:
+    """A reader of some columns; in one thread, since each would have a codec at work."""
+    import pyarrow as pa
+
+    fields = [i for i, name in enumerate(schema.names) if name in names]
+    return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields))
 
 
 def _pair(position: State) -> tuple[int, int]:

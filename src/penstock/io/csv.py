@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..cursor import Cursor, State
 from ..errors import BadArgument, FormatError
+from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .file_window import FileWindow
+from .large_integers import about_integers, in_csv
 from .paths import expand_paths, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
@@ -71,6 +74,7 @@ class FromCsv(StreamsFiles, Op):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        load_arrow("pyarrow.csv", "CSV files")
         if len(self.delimiter.encode()) != 1:
             raise BadArgument(f"delimiter: expected one character, got {self.delimiter!r}")
         fields = self.__dict__
@@ -98,7 +102,8 @@ class FromCsv(StreamsFiles, Op):
             body = first[rows.first_end(block, 0, end) :] if self.header else first
             kept = rows_that_parse(body, rows.split, lambda text: rows.closed_table_of(text, names))
             if kept.strip():
-                schema = rows.table_of(kept, names).schema
+                as_text = functools.partial(_as_text, rows, kept, names)
+                schema = in_csv(rows.table_of(kept, names), as_text)
             elif set(self.columns or names) <= set(self.dtypes or ()):
                 schema = pa.schema([(name, pa.null()) for name in names])
             else:
@@ -134,6 +139,13 @@ def _nothing(body: bytes) -> str:
         return "there is only a header; give dtypes of all columns"
     quote = ": a quote is not closed" if body.count(b'"') % 2 else ""
     return f"got none in {body[:60]!r}{quote}"
+
+
+def _as_text(rows: _CsvRows, text: bytes, names: list[str], name: str) -> Any:
+    """A column as it is written."""
+    import pyarrow as pa
+
+    return rows.table_of(text, names, {name: pa.binary()}).column(name)
 
 
 class _CsvRows:
@@ -239,4 +251,4 @@ class _CsvRows:
             return f": expected a row of {', '.join(self._names)}, got {text[:60]!r}: {said}"
         name = self._names[int(match[1])] if int(match[1]) < len(self._names) else match[1]
         got = said.rsplit("invalid value ", 1)[-1]
-        return f", column {name}: expected {self._op._types.get(name)}, got {got}"
+        return f", column {name}: expected {self._op._types.get(name)}, got {got}{about_integers(text)}"

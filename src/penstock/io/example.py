@@ -16,6 +16,7 @@ from .._native import FoundFeatures
 from ..element import Sparse, string
 from ..errors import BadArgument, BadType, RecordError
 from .example_columns import Lists, parsed_alone, ragged_of, record_error, sparse_of
+from .example_names import with_names
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
 from .features import (
     FixedLenFeature,
@@ -191,13 +192,17 @@ def _parser_of(features: Any) -> ExampleParser:
     return parser
 
 
-def parse_single_example(serialized: bytes, features: Mapping[str, Any]) -> dict[str, Any]:
+def parse_single_example(
+    serialized: bytes, features: Mapping[str, Any], example_names: Any = None, name: str | None = None
+) -> dict[str, Any]:
     """Parses one Example.
 
     Args:
         serialized: The record.
         features: What to parse, by name: `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature` or
             `RaggedFeature`.
+        example_names: A name, which an error says.
+        name: Taken as in TensorFlow; it changes nothing.
 
     Returns:
         Values by name: arrays, NumPy scalars or `bytes` for features of fixed length, `ps.Sparse` for `VarLenFeature`,
@@ -214,16 +219,23 @@ def parse_single_example(serialized: bytes, features: Mapping[str, Any]) -> dict
     >>> parsed["x"], int(parsed["label"])
     (array([1.5, 2.5], dtype=float32), 3)
     """
-    return _parser_of(features).parse_one(one_record(serialized))
+    parser = _parser_of(features)
+    if example_names is None:
+        return parser.parse_one(one_record(serialized))
+    return with_names(example_names, None, lambda: parser.parse_one(one_record(serialized)))
 
 
-def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+def parse_example(
+    serialized: Any, features: Mapping[str, Any], example_names: Any = None, name: str | None = None
+) -> dict[str, Any]:
     """Parses a batch of Examples in one go.
 
     Args:
         serialized: A list or an array of records. One record alone is parsed as by `parse_single_example`.
         features: What to parse, by name: `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature` or
             `RaggedFeature`.
+        example_names: Of each record a name, which errors about it say.
+        name: Taken as in TensorFlow; it changes nothing.
 
     Returns:
         Values by name, each with a leading axis for the records: arrays for features of fixed length and for sequences,
@@ -240,7 +252,9 @@ def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any
     """
     records = batch_of(serialized)
     parser = _parser_of(features)
-    return parser.parse_one(records) if isinstance(records, bytes) else parser.parse_block(records)
+    if isinstance(records, bytes):
+        return with_names(example_names, None, lambda: parser.parse_one(records))
+    return with_names(example_names, len(records), lambda: parser.parse_block(records))
 
 
 def one_record(serialized: Any) -> bytes:

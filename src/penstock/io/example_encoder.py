@@ -14,8 +14,9 @@ import numpy as np
 from .._native import encode_examples as native_encode_examples
 from .._native import encode_feature_lists as native_encode_feature_lists
 from .._native import encode_plain_example
-from ..element import Ragged, encode_strings, string
+from ..element import Ragged, Sparse, encode_strings, string
 from ..errors import BadArgument, BadType
+from .sparse_lists import list_of
 
 if TYPE_CHECKING:
     from .._native import EncodedColumn
@@ -29,9 +30,9 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     """Serializes one Example.
 
     Args:
-        features: Values by name: numbers, `bytes`, `str`, and arrays or lists of them. Integers and bools are stored as
-            int64, floats as float32, strings as bytes. An empty list, which could be of any kind, is stored as a
-            feature without values.
+        features: Values by name: numbers, `bytes`, `str`, arrays or lists of them, and `ps.Sparse` as `VarLenFeature`
+            parses them. Integers and bools are stored as int64, floats as float32, strings as bytes. An empty list,
+            which could be of any kind, is stored as a feature without values.
 
     Raises:
         BadType: A value is none of these.
@@ -164,6 +165,14 @@ def _values(name: str, given: Any) -> Any:
         return [given.encode()]
     if (kind is list or kind is tuple) and not given:
         return ()
+    if kind is Sparse:
+        given = list_of(given, f"feature {name!r}")
+    if kind is Ragged:
+        raise BadType(
+            f"feature {name!r}: an Example holds flat lists, got rows of unequal length; unbatch() batches first, or "
+            "store `values` and `row_splits` as two features, which RaggedFeature(value_key=…, "
+            "partitions=[RaggedFeature.RowSplits(…)]) reads"
+        )
     array = given if isinstance(given, np.ndarray) else _as_array(name, given)
     code = array.dtype.kind
     if code == "f":

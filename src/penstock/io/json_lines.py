@@ -11,11 +11,13 @@ import numpy as np
 
 from ..cursor import Cursor, State
 from ..errors import BadArgument, FormatError
+from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .file_window import FileWindow
+from .large_integers import about_integers, in_json
 from .paths import expand_paths, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
@@ -33,7 +35,8 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(_OPENS + _CLOSES))
 class FromJsonLines(StreamsFiles, Op):
     """The objects of JSON lines files as dicts.
 
-    An object inside another is a dict, an array an array of its own length, a string `bytes`. Names and types are those
+    An object inside another is a dict, an array an array of its own length, a string `bytes`; integers are int64, or
+    uint64 where some are larger and none is negative. Names and types are those
     of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be read; where lines do
     not agree, those of most; lines nested more than 100 deep do not count. A value that does not fit, one that is
     missing or null, and a name that was not there, are errors in their place that name file and row.
@@ -70,6 +73,7 @@ class FromJsonLines(StreamsFiles, Op):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        load_arrow("pyarrow.json", "JSON lines")
         fields = self.__dict__
         if self.buffer_size is not None:
             fields["buffer_size"] = argument("buffer_size", self.buffer_size, at_least=0)
@@ -103,7 +107,8 @@ class FromJsonLines(StreamsFiles, Op):
         def parse(kind: Any) -> Any:
             return _parsed(b'{"x": null}\n', pa.schema([("x", kind)]), False)
 
-        return arrow_types(_agreed(pieces), self.dtypes, self.columns, pa.string(), parse)
+        found = in_json(_agreed(pieces), shallow)
+        return arrow_types(found, self.dtypes, self.columns, pa.string(), parse)
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return self._table.spec(UNKNOWN)
@@ -214,4 +219,4 @@ class _JsonRows:
     def explain(self, error: BaseException, text: bytes) -> str:
         names = ", ".join(f"{name}: {kind}" for name, kind in self.table.types.items())
         said = str(error).splitlines()[0][:200]
-        return f": expected an object of {names:.200}, got {text.strip()[:60]!r}: {said}"
+        return f": expected an object of {names:.200}, got {text.strip()[:60]!r}: {said}{about_integers(text)}"

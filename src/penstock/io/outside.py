@@ -158,8 +158,8 @@ def call_on_trial(trial: Trial, target: Any, args: tuple[Any, ...], kwargs: dict
     return call_on_trial(trial, method, (_outside(trial, target), *args), kwargs)
 
 
-def _parse(trial: Trial, serialized: Any, features: Any) -> dict[str, Any]:
-    if type(serialized) is not RecordStandIn:
+def _parse(trial: Trial, serialized: Any, features: Any, example_names: Any = None, name: Any = None) -> dict[str, Any]:
+    if type(serialized) is not RecordStandIn or example_names is not None:  # names would be those of one record
         trial.refuse()
     if type(features) is dict:
         return trial.parse({name: _bare(value) for name, value in features.items()})

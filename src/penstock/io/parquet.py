@@ -18,6 +18,7 @@ from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, leaf_bytes
 from ..errors import FormatError, OverBudget, SpillError
+from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Room
 from ..spec import UNKNOWN, Spec
@@ -81,6 +82,7 @@ class FromParquet(StreamsFiles, Op):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        load_arrow("pyarrow.parquet", "Parquet files")
         fields = self.__dict__
         fields["_paths"] = paths = tuple(expand_paths(self.paths, "paths"))
         if not paths:

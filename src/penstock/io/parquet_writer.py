@@ -10,9 +10,11 @@ import numpy as np
 from ..block import Block
 from ..element import Ragged, Sparse, Structure, is_dataset, nbytes_of, string
 from ..errors import BadArgument, BadType, SpecMismatch
+from ..memory.arrow_library import load as load_arrow
 from ..memory.ledger import Share
-from ..spec import UNSEEN, TensorSpec, describe, spec_leaves, spec_of, structure_of_spec
+from ..spec import UNSEEN, RaggedSpec, SparseSpec, TensorSpec, describe, spec_leaves, spec_of, structure_of_spec
 from .new_file import NewFile
+from .sparse_lists import list_of
 
 __all__ = ["ParquetWriter"]
 
@@ -39,6 +41,7 @@ class ParquetWriter:
         if compression not in _COMPRESSIONS:
             raise BadArgument(f"compression: expected one of {', '.join(_COMPRESSIONS)}, got {compression!r}")
         self._element_spec = element_spec
+        load_arrow("pyarrow.parquet", "Parquet files")
         self._most_rows = row_group_size or 1 << 62
         self._most_bytes = max(1, min(_GROUP_BYTES, share.budget_bytes // (8 * _TIMES_HELD)))
         self._compression = compression
@@ -93,8 +96,9 @@ class ParquetWriter:
             leaves = self._structure.flatten(row)
         except SpecMismatch as error:
             raise SpecMismatch(f"element {number:,}: {error}") from None
+        leaves = [list_of(leaf, f"element {number:,}") if isinstance(leaf, Sparse) else leaf for leaf in leaves]
         for leaf, spec in zip(leaves, self._specs, strict=True):
-            if isinstance(leaf, (Ragged, Sparse)) or is_dataset(leaf) or not spec.holds(leaf):
+            if isinstance(leaf, Ragged) or is_dataset(leaf) or not spec.holds(leaf):
                 got = describe(spec_of(leaf))
                 raise SpecMismatch(f"element {number:,}: expected {spec}, as in the first, got {got}")
         return leaves
@@ -151,6 +155,13 @@ class ParquetWriter:
         spec = self._element_spec if known else spec_of(first)
         structure, leaves = structure_of_spec(spec), spec_leaves(spec)
         for leaf in leaves:
+            if type(leaf) is SparseSpec:
+                leaf = TensorSpec((None,), leaf.dtype)  # a vector's values; `list_of` refuses what is none
+            if type(leaf) is RaggedSpec:
+                raise BadType(
+                    f"expected arrays of numbers or strings, got rows of unequal length in {describe(spec)}; unbatch() "
+                    "batches first, or write `values` and `row_splits` as two columns"
+                )
             if type(leaf) is not TensorSpec or leaf.dtype.kind in "cV":
                 raise BadType(f"expected arrays of numbers or strings, got {describe(spec)}")
             if not known and leaf.shape is not None and len(leaf.shape) == 1:

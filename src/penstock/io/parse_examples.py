@@ -15,7 +15,7 @@ from ..spec import Spec, TensorSpec
 from .example import ExampleParser
 from .feature_table import Layout, Records
 from .features import FixedLenFeature
-from .parse_rows import RowParser, is_cut_by_record
+from .parse_rows import RowParser
 from .parse_trial import Parsing
 from .surroundings import Surroundings
 
@@ -49,13 +49,10 @@ class ParseExamples(Op):
 
     @classmethod
     def of(cls, parsing: Parsing, written: Op) -> ParseExamples | None:
-        """None where elements parsed one by one are not the rows of what a block is parsed to."""
+        """None where the features are refused: the `map` will say why."""
         try:
             parser = ExampleParser(parsing.features)
         except PenstockError:
-            return None
-        can_be_cut = all(map(is_cut_by_record, parser.table.features.values()))
-        if not can_be_cut:
             return None
         return cls(written, parser, parsing.structure, parsing.names, parsing.surroundings)
 

@@ -8,25 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Sparse, Structure
+from ..element import Ragged, Sparse, Structure
 from ..memory.arena import Arena
-from .example_columns import record_error
+from .example_columns import Lists, ragged_of, record_error
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
 from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
 
-__all__ = ["RowParser", "is_cut_by_record"]
-
-
-def is_cut_by_record(feature: Feature) -> bool:
-    """Whether what one record has of it is a part of what a block has."""
-    return not isinstance(feature, RaggedFeature) or not feature.partitions
+__all__ = ["RowParser"]
 
 
 class RowParser:
     """Parses blocks to lists of elements: views of arrays that have the values of all, in slots where they are large.
 
     Args:
-        table: What is parsed; `is_cut_by_record` holds for each feature.
+        table: What is parsed.
         structure: The nest of an element.
         names: The features in that nest, leaf by leaf.
         arena: Where arrays are made.
@@ -58,6 +53,8 @@ class RowParser:
             if self._makers[number] is None:
                 values[number] = self._arena.empty((int(splits[-1]),), DTYPES[table.columns[key].kind])
                 found.fill(number, values[number], 0)
+        lists = {table.keys[number]: Lists(array, outputs[number]) for number, array in values.items()}
+        ragged = self._ragged(lists)
         leaves: list[list[Any]] = []
         nbytes = 0
         for name in self._names:
@@ -68,11 +65,23 @@ class RowParser:
                 leaves.append(list(outputs[number]))
                 nbytes += self._arena.unaccounted_leaf_bytes(outputs[number])
                 continue
-            leaves.append(list(_cut(feature, values[number], outputs[number])))
             nbytes += self._arena.unaccounted_leaf_bytes(values[number])
+            if name in ragged:
+                leaves.append([ragged[name][i] for i in range(count)])
+                nbytes += _splits_bytes(ragged[name].values, count)
+                continue
+            leaves.append(list(_cut(feature, values[number], outputs[number])))
             if isinstance(feature, VarLenFeature):
                 nbytes += 8 * (values[number].size + count)  # indices and shapes
         return [self._structure.unflatten(parts) for parts in zip(*leaves, strict=True)], nbytes
+
+    def _ragged(self, lists: dict[str, Lists]) -> dict[str, Ragged]:
+        """What the block has of features with partitions, also of those that nobody picks: they may not fit."""
+        return {
+            name: ragged_of(name, feature, lists[feature.value_key or name], lists)
+            for name, feature in self._table.features.items()
+            if isinstance(feature, RaggedFeature) and feature.partitions
+        }
 
     def _check_parts(self, outputs: list[np.ndarray]) -> None:
         """Refuses sequences that have no whole number of parts, those too that nobody picks."""
@@ -81,6 +90,15 @@ class RowParser:
                 splits = outputs[self._table.keys.index(name)]
                 if (splits % feature.num_values).any():  # which record it is, its own parsing tells
                     raise record_error(f"feature {name!r}: expected parts of {feature.num_values} values", 0, name)
+
+
+def _splits_bytes(values: Any, count: int) -> int:
+    """What records take to know where their rows begin: each has arrays of its own, one for every level of rows."""
+    nbytes = 0
+    while isinstance(values, Ragged):
+        nbytes += values.row_splits.nbytes + count * values.row_splits.itemsize
+        values = values.values
+    return nbytes
 
 
 def _cut(feature: Feature, values: np.ndarray, splits: np.ndarray) -> Iterator[Any]:

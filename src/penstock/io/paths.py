@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from ..errors import BadArgument, BadType, FileMissing, FormatError, SpillError
+from ..memory.arrow_library import load as load_arrow
+from ..memory.local_names import URI, local_path
 from .files import as_regex, matches
 from .inflate import InflatedStream, Stream
 
@@ -43,7 +45,6 @@ __all__ = [
 INDEX_ENDING = ".penstock-index"
 
 _COMPRESSIONS = (None, "", "GZIP", "ZLIB")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -120,12 +121,7 @@ def shown_paths(paths: list[str] | tuple[str, ...]) -> str:
 
 
 def _is_remote(path: str) -> bool:
-    return _URI.match(path) is not None and not path.startswith("file://")
-
-
-def local_path(path: str) -> str:
-    """A path of this machine, which may be written as a URI."""
-    return unquote(urlsplit(path).path) if path.startswith("file://") else path
+    return URI.match(path) is not None and not path.startswith("file://")
 
 
 def file_system_of(uri: str) -> tuple[Any, str]:
@@ -145,6 +141,7 @@ _FILE_SYSTEMS: dict[tuple[str, str, str], Any] = {}
 
 
 def _new_file_system(uri: str) -> Any:
+    load_arrow("pyarrow.fs", "files of other machines")
     import pyarrow as pa
     from pyarrow import fs
 

@@ -12,6 +12,7 @@ from ..element import Ragged, string
 from ..errors import BadArgument, RecordError
 from .example import batch_of, one_record, parse_columns
 from .example_columns import Lists, parsed_alone, ragged_of, record_error, sparse_of, sparse_of_lists
+from .example_names import with_names
 from .feature_table import DTYPES, Feature, FeatureTable, Layout
 from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, UniformRowLength, VarLenFeature
 
@@ -128,6 +129,8 @@ def parse_single_sequence_example(
     serialized: bytes,
     context_features: Mapping[str, Any] | None = None,
     sequence_features: Mapping[str, Any] | None = None,
+    example_name: Any = None,
+    name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parses one SequenceExample.
 
@@ -135,6 +138,8 @@ def parse_single_sequence_example(
         serialized: The record.
         context_features: `FixedLenFeature`, `VarLenFeature` or `RaggedFeature`, by name.
         sequence_features: `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, by name.
+        example_name: A name, which an error says.
+        name: Taken as in TensorFlow; it changes nothing.
 
     Returns:
         Values of the context and of the feature lists, each by name.
@@ -149,13 +154,16 @@ def parse_single_sequence_example(
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return SequenceExampleParser(context_features, sequence_features).parse_one(one_record(serialized))
+    parser = SequenceExampleParser(context_features, sequence_features)
+    return with_names(example_name, None, lambda: parser.parse_one(one_record(serialized)), "example_name")
 
 
 def parse_sequence_example(
     serialized: Any,
     context_features: Mapping[str, Any] | None = None,
     sequence_features: Mapping[str, Any] | None = None,
+    example_names: Any = None,
+    name: str | None = None,
 ) -> Parsed:
     """Parses a batch of SequenceExamples.
 
@@ -163,6 +171,8 @@ def parse_sequence_example(
         serialized: A list or an array of records.
         context_features: `FixedLenFeature`, `VarLenFeature` or `RaggedFeature`, by name.
         sequence_features: `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, by name.
+        example_names: Of each record a name, which errors about it say.
+        name: Taken as in TensorFlow; it changes nothing.
 
     Returns:
         Values of the contexts and of the feature lists, and the number of steps of each list that was padded, each by
@@ -181,8 +191,8 @@ def parse_sequence_example(
     parser = SequenceExampleParser(context_features, sequence_features)
     records = batch_of(serialized)
     if not isinstance(records, bytes):
-        return parser.parse_block(records)
-    context, lists = parser.parse_one(records)
+        return with_names(example_names, len(records), lambda: parser.parse_block(records))
+    context, lists = with_names(example_names, None, lambda: parser.parse_one(records))
     steps = {
         name: lists[name].shape[0]
         for name, f in parser.lists.features.items()

@@ -8,8 +8,8 @@ refused, and any other is reserved before the buffer is there.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ __all__ = [
     "decompressing",
     "decompressing_bytes",
     "held_to_read",
+    "unpacking",
 ]
 
 #: tf.data's names. GZIP is asked for where files should be small, SNAPPY where they should be quick to read.
@@ -54,32 +55,62 @@ def codec_of(compression: Any) -> str | None:
     raise BadArgument(f"compression: expected one of {names}, got {compression!r}")
 
 
-def decompressing_bytes(batch: np.ndarray) -> int | None:
-    """What pyarrow will hold beside a batch while it reads it, as the batch says; None if it is not compressed."""
-    head_bytes = 8 + int(batch[4:8].view("<u4")[0])
-    found = compressed_buffers(batch[:head_bytes].tobytes())
+class Unpacking(NamedTuple):
+    """What buffers of a batch take as they are stored and as they are unpacked, and a codec at work on one of them."""
+
+    stored_bytes: int
+    raw_bytes: int
+    context_bytes: int
+    num_buffers: int
+    #: Whether some buffer did not become smaller, and is there as it was.
+    keeps_stored: bool
+
+
+def unpacking(
+    head: bytes, read: Callable[[int, int], bytes], body_bytes: int, chosen: Sequence[int] | None = None
+) -> Unpacking | None:
+    """What the buffers of a batch become, as they themselves say; None if they are not compressed.
+
+    Args:
+        head: The batch up to its body.
+        read: Reads so many bytes of the body, from one on.
+        body_bytes: How long that is.
+        chosen: The numbers of the buffers that are wanted; None for all.
+    """
+    found = compressed_buffers(head)
     if found is None:
         return None
     codec, places = found
-    body = batch[head_bytes:]
-    total, context = 0, _CONTEXT_BYTES
-    for offset, nbytes in places:
+    stored, total, context, keeps_stored = 0, 0, _CONTEXT_BYTES, False
+    for offset, nbytes in places if chosen is None else [places[i] for i in chosen if i < len(places)]:
         if not nbytes:
             continue
-        if offset < 0 or nbytes < 8 or offset + nbytes > body.nbytes:
-            raise FormatError(f"a buffer of {nbytes:,} bytes at byte {offset:,} of {body.nbytes:,}")
-        buffer = body[offset : offset + nbytes]
-        length = int.from_bytes(buffer[:8].tobytes(), "little", signed=True)
+        if offset < 0 or nbytes < 8 or offset + nbytes > body_bytes:
+            raise FormatError(f"a buffer of {nbytes:,} bytes at byte {offset:,} of {body_bytes:,}")
+        stored += nbytes
+        begin = read(offset, min(nbytes, 15))
+        length = int.from_bytes(begin[:8], "little", signed=True)
         if length < -1:
             raise FormatError(f"a buffer of {length:,} bytes")
-        if length < 0:  # it did not become smaller, and is there as it was
+        if length < 0:
+            keeps_stored = True
             continue
         if length > (nbytes - 8) * _MOST_TIMES.get(codec, 0):
             raise FormatError(f"{nbytes - 8:,} bytes cannot become {length:,}")
         total += length
         if codec == _LZ4_FRAME:
-            context = max(context, _lz4_bytes(buffer[8:15].tobytes()))
-    return total + context * min(len(places), _num_threads())
+            context = max(context, _lz4_bytes(begin[8:]))
+    return Unpacking(stored, total, context, len(places), keeps_stored)
+
+
+def decompressing_bytes(batch: np.ndarray) -> int | None:
+    """What pyarrow will hold beside a batch while it reads it, as the batch says; None if it is not compressed."""
+    head_bytes = 8 + int(batch[4:8].view("<u4")[0])
+    body = batch[head_bytes:]
+    found = unpacking(
+        batch[:head_bytes].tobytes(), lambda start, count: body[start : start + count].tobytes(), body.nbytes
+    )
+    return None if found is None else found.raw_bytes + found.context_bytes * min(found.num_buffers, _num_threads())
 
 
 def _lz4_bytes(frame: bytes) -> int:

@@ -33,6 +33,7 @@ from .cache_file import NO_PLACE, sync, sync_directory, told_by_disk
 from .compression import compressing, held_to_read
 from .ipc import IpcReader, IpcWriter
 from .ledger import Share
+from .local_names import local_name
 from .spec_json import spec_from_json, spec_to_json
 
 __all__ = ["BATCH_BYTES", "SavedSet", "SetWriter", "Shard", "check_path", "is_saved", "shard_of"]
@@ -46,9 +47,7 @@ _BATCH_ROWS = 256
 
 def check_path(path: Any) -> str:
     """The path of a directory, as text."""
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise BadType(f"path: expected the path of a directory, got {type(path).__name__} {path!r:.60}")
-    return os.path.abspath(os.fsdecode(path))
+    return os.path.abspath(local_name(path, "path", "a directory"))
 
 
 def shard_of(number: Any) -> int:

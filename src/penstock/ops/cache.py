@@ -13,11 +13,12 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, detach, nbytes_of, string
-from ..errors import BadType, FormatError, OverBudget, PenstockError, SpillError
+from ..errors import FormatError, OverBudget, PenstockError, SpillError
 from ..memory.arena import slot_bytes
 from ..memory.batch_index import BATCH_INDEX_BYTES
 from ..memory.cache_file import WHAT_TO_DO
 from ..memory.fixed_rows import FixedRows, RowKind
+from ..memory.local_names import local_name
 from ..memory.place import BATCH_HEAD_BYTES, Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, several, times
 from ..plan.op import Context, Op, Progress
@@ -69,9 +70,7 @@ class Cache(Op):
     tuning: ClassVar[tuple[str, ...]] = ("filename",)  # a position does not depend on where elements are kept
 
     def __post_init__(self) -> None:
-        if not isinstance(self.filename, (str, bytes, os.PathLike)):
-            raise BadType(f"filename: expected text, got {type(self.filename).__name__} {self.filename!r:.60}")
-        object.__setattr__(self, "filename", os.fsdecode(self.filename))
+        object.__setattr__(self, "filename", local_name(self.filename, "filename", "a file"))
 
     @classmethod
     def of(cls, self: Any, filename: str | bytes | os.PathLike[str] = "") -> tuple[Cache, list[Any]]:

@@ -321,7 +321,8 @@ class Waiting:
         """Puts what is known of files and draws on the account.
 
         It takes the place of what was freed: given back first, that could be somebody else's by then. That is nearly
-        always enough, for an element takes more memory than what must be known of it on disk.
+        always enough, for an element takes more memory than what must be known of it on disk. But with the first draws
+        comes what is known of all of them: where there is no room for that, more elements go to disk.
         """
         nbytes = len(self._files) * _FILE_INDEX_BYTES + len(self._alone) * _ALONE_INDEX_BYTES + self._num_batches * 32
         nbytes += self._draws.held_bytes if self._files else 0
@@ -331,7 +332,9 @@ class Waiting:
                 self._share.charge(more)
             except OverBudget:
                 self._index_bytes += freed_bytes
-                raise
+                if not self._spill(more):
+                    raise
+                return  # settled with what that has freed
         else:
             self._share.discharge(-more)
         self._index_bytes = nbytes

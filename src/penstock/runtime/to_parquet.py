@@ -23,7 +23,7 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
 
     The file appears under its name when the last element was written: an error, or a crash, leaves what was there as it
     was. Dicts are columns, dicts in them structs, parts of tuples the columns f0, f1, …, and a single array the column
-    `value`. Arrays of a known shape are fixed-size lists, vectors of any length
+    `value`. Arrays of a known shape are fixed-size lists; vectors of any length, and what `VarLenFeature` parses,
     lists; arrays of more dimensions are of the first one's shape. A progress bar shows on a terminal.
 
     Args:

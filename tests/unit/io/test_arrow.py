@@ -87,6 +87,40 @@ def test_nulls_are_refused_or_filled() -> None:
     check_source(filled)
 
 
+@pytest.mark.parametrize("columns", [["x"], ["s"], ["l"], ["x", "s", "l", "b"]], ids=str)
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_compressed_file_needs_one_record_batch(tmp_path: Path, compression: str, columns: list[str]) -> None:
+    count, at_once = 20_000, 5_000
+    table = pa.table({
+        "x": np.arange(count),
+        "s": [b"%d" % i for i in range(count)],
+        "l": [[i] * (i % 5) for i in range(count)],
+        "b": np.arange(count) % 3 == 0,
+        "other": np.random.default_rng(0).random(count),
+    })  # fmt: skip
+    feather.write_feather(table, tmp_path / "a", compression=compression, chunksize=at_once)
+    dataset = ps.Dataset.from_arrow(tmp_path / "a", columns=columns)
+    expected = [plain(row) for row in dataset]
+    # As it lies in the file, unpacked, and the codec; and a few rows.
+    batch_bytes = 2 * table.select(columns).slice(0, at_once).nbytes + (500 << 10)
+    for pipeline, least_bytes in ((dataset, 0), (dataset.shuffle(1000, seed=1), 150 * 1000)):
+        with pytest.raises(ps.errors.BudgetTooSmall, match="from_arrow"):
+            list(pipeline.run(memory=8000))
+        minimum = pipeline.explain(sample=count).to_dict()["minimum_bytes"]
+        assert minimum < batch_bytes + least_bytes + 120 * 1000 * len(columns)
+        run = pipeline.run(memory=minimum)
+        found = [plain(row) for row in run]
+        assert found == expected if pipeline is dataset else sorted(found, key=str) == sorted(expected, key=str)
+        assert run.ledger.peak_bytes <= minimum
+
+
+def test_a_large_row_of_a_compressed_file_is_made_alone(tmp_path: Path) -> None:
+    rows = [b"a" * (50_000 if i == 900 else 10) for i in range(1000)]
+    feather.write_feather(pa.table({"s": rows}), tmp_path / "a", compression="zstd")
+    dataset = ps.Dataset.from_arrow(tmp_path / "a")
+    assert [row["s"] for row in dataset.run(memory=dataset.explain(sample=1000).to_dict()["minimum_bytes"])] == rows
+
+
 def test_empty_tables() -> None:
     assert list(ps.Dataset.from_arrow(TABLE.slice(0, 0))) == []
     assert list(ps.Dataset.from_arrow(TABLE.schema.empty_table().select(["x"])).batch(2)) == []

@@ -149,3 +149,20 @@ def test_a_file_far_larger_than_the_budget(tmp_path: Path) -> None:
     with ps.Dataset.from_csv(tmp_path / "large.csv").batch(256).run(memory="1MB") as run:
         assert sum(int(batch["i"].sum()) for batch in run) == 300_000 * 299_999 // 2
         assert run.ledger.peak_bytes <= 1_000_000
+
+
+@pytest.mark.parametrize("values, dtype, num_bad", [
+    ([1, 2**63, 2**64 - 1], "uint64", 0),
+    ([-1, 2**63], "int64", 1),
+    ([1, 2**64], "int64", 1),
+    ([1.5, 2**63], "float64", 0),
+])  # fmt: skip
+def test_integers_beyond_int64(tmp_path: Path, values: list[float], dtype: str, num_bad: int) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{value},1\n" for value in values) + ",2\n")
+    dataset = ps.Dataset.from_csv(tmp_path / "a.csv", fill_null=0)
+    assert dataset.element_spec["x"].dtype == dtype
+    found = [row["x"].item() for row in dataset.ignore_errors()]
+    assert found == [*values[: len(values) - num_bad], 0]
+    if num_bad:
+        with pytest.raises(ps.errors.FormatError, match=r"a.csv, row 1, column x: expected int64.*give dtypes, uint64"):
+            list(dataset)

@@ -221,3 +221,34 @@ def test_names_come_when_asked_for() -> None:
         assert getattr(ps.io, name).__module__.startswith("penstock.image." if "decode_" in name else "penstock.io.")
     with pytest.raises(AttributeError, match="has no attribute 'parse_json'"):
         _ = ps.io.parse_json  # type: ignore[attr-defined]  # wrong on purpose
+
+
+def test_errors_say_the_names_of_records() -> None:
+    spec = {"x": ps.io.FixedLenFeature([1], "int64")}
+    good, bad = ps.io.encode_example({"x": [1]}), ps.io.encode_example({"x": [1, 2]})
+    with pytest.raises(
+        ps.errors.RecordError, match=r"^example 'b': feature 'x' of record 1: expected 1 value"
+    ) as caught:
+        ps.io.parse_example([good, bad], spec, example_names=["a", b"b"])
+    assert caught.value.record == 1
+    with pytest.raises(ps.errors.RecordError, match=r"^example 'b': feature 'x': expected 1 value"):
+        ps.io.parse_single_example(bad, spec, "b")
+    with pytest.raises(ps.errors.RecordError, match=r"^example 'b': feature 'x' of record 0"):
+        ps.io.parse_sequence_example([bad], spec, example_names=np.array([b"b"], object))
+    with pytest.raises(ps.errors.RecordError, match=r"^example 'b': feature 'x': expected 1 value"):
+        ps.io.parse_single_sequence_example(bad, spec, example_name="b", name="n")
+    with pytest.raises(ps.errors.RecordError, match=r"^feature 'x' of record 1"):
+        ps.io.parse_example([good, bad], spec, [], name="n")
+    assert ps.io.parse_example([good, good], spec, ["a", "b"])["x"].tolist() == [[1], [1]]
+    records = ps.Dataset.from_tensor_slices([good, bad])
+    with pytest.raises(ps.errors.RecordError, match=r"example 'b': feature 'x': expected 1 value"):
+        list(records.map(lambda record: ps.io.parse_single_example(record, spec, example_names="b")))
+
+
+@pytest.mark.parametrize("names", ["a", ["a"], ["a", "b", "c"], [1, 2], 3])
+def test_names_are_as_many_as_records(names: Any) -> None:
+    spec = {"x": ps.io.FixedLenFeature([1], "int64")}
+    with pytest.raises((ValueError, TypeError), match="example_names: expected"):
+        ps.io.parse_example([ps.io.encode_example({"x": [1]})] * 2, spec, names)
+    with pytest.raises((ValueError, TypeError), match="example_name: expected one name"):
+        ps.io.parse_single_sequence_example(b"", spec, example_name=["a"])

@@ -114,3 +114,21 @@ def test_blocks_are_the_records_one_by_one() -> None:
     assert ps.io.encode_examples({"x": np.empty((0, 3))})[0] == b""
     with pytest.raises(TypeError, match="flat lists, got rows of rows"):
         ps.io.encode_examples({"r": ps.Ragged(columns["some"], np.array([0, 20]))})
+
+
+def test_sparse_vectors_without_gaps_are_lists() -> None:
+    wide = ps.Sparse(np.array([[0], [1]]), np.array([5, 6]), np.array([7]))
+    assert ps.io.encode_example({"n": wide}) == ps.io.encode_example({"n": [5, 6]})
+    none = ps.Sparse(np.empty((0, 1), np.int64), np.empty(0, np.float32), np.array([0]))
+    parsed = ps.io.parse_single_example(ps.io.encode_example({"x": none}), {"x": ps.io.VarLenFeature("float32")})
+    assert parsed["x"].shape == (0,)
+
+
+@pytest.mark.parametrize("given, text", [
+    (ps.Sparse(np.array([[0], [2]]), np.array([5, 6]), np.array([3])), "with gaps between its 2 values; write"),
+    (ps.Sparse(np.array([[0, 0]]), np.array([5]), np.array([1, 1])), "of 2 dimensions; unbatch.. batches first"),
+    (ps.Ragged(np.array([5, 6]), np.array([0, 1, 2])), "unbatch.. batches first, or store `values` and `row_splits`"),
+])  # fmt: skip
+def test_what_is_no_list_says_what_to_do(given: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"feature 'n': .*{text}"):
+        ps.io.encode_example({"n": given})

@@ -134,3 +134,37 @@ def test_brackets_in_strings_and_side_by_side_are_no_levels(tmp_path: Path) -> N
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
     (read,) = ps.Dataset.from_json_lines(tmp_path / "a.jsonl", columns=["s"])
     assert read["s"].decode() == row["s"]
+
+
+LARGE = 2**63
+
+
+@pytest.mark.parametrize("values, dtype, read", [
+    ([1, LARGE, 2**64 - 1], "uint64", [1, LARGE, 2**64 - 1]),
+    ([1, -1, LARGE], "int64", [1, -1, "row 2: .*int64"]),
+    ([1, 2**64, 5], "int64", [1, "row 1: .*int64", 5]),
+    ([1.5, LARGE], "float64", [1.5, float(LARGE)]),
+])  # fmt: skip
+def test_integers_beyond_int64(tmp_path: Path, values: list[Any], dtype: str, read: list[Any]) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"x": {value}, "in": {{"l": [{value}]}}, "s": "{LARGE}"}}\n' for value in values))
+    dataset = ps.Dataset.from_json_lines(path)
+    assert dataset.element_spec["x"].dtype == dataset.element_spec["in"]["l"].dtype == dtype
+    run = iter(dataset)
+    for expected in read:
+        if isinstance(expected, str):
+            with pytest.raises(ps.errors.FormatError, match=f"a.jsonl, {expected}.*give dtypes, uint64 or float64"):
+                next(run)
+        else:
+            row = next(run)
+            assert (row["x"], row["in"]["l"].tolist(), row["x"].dtype) == (expected, [expected], dtype)
+    as_floats = ps.Dataset.from_json_lines(path, ["x"], {"x": "float64"})
+    assert [float(row["x"]) for row in as_floats] == [float(value) for value in values]
+
+
+def test_a_large_integer_after_the_types_were_found_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    lines = [json.dumps({"x": 1, "filled": "a" * 1000})] * 1100 + [json.dumps({"x": LARGE, "filled": ""})]
+    path.write_text("\n".join(lines))
+    with pytest.raises(ps.errors.FormatError, match=r"a.jsonl, row 1,100: .*give dtypes, uint64 or float64"):
+        list(ps.Dataset.from_json_lines(path))

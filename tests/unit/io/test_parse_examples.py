@@ -275,9 +275,58 @@ def test_features_of_any_length_are_parsed_in_blocks_too(lists: Path) -> None:
     assert "got 3 values in all" in str(errors[0].error)
 
 
-def test_rows_with_partitions_are_parsed_as_written(lists: Path) -> None:
-    spec = {"x": Ragged("float32", partitions=[ps.io.RaggedFeature.UniformRowLength(1)])}
-    assert not is_recognised(ps.TFRecordDataset(lists).map(lambda r: ps.io.parse_single_example(r, spec)))
+PARTITIONS = {
+    "lengths": [Ragged.RowLengths("lengths")],
+    "splits": [Ragged.RowSplits("splits")],
+    "uniform": [Ragged.UniformRowLength(2)],
+    "both": [Ragged.UniformRowLength(1), Ragged.RowLengths("lengths")],
+    "inner": [Ragged.RowLengths("halves"), Ragged.UniformRowLength(2)],
+}
+
+
+@pytest.mark.parametrize("kind", PARTITIONS)
+def test_rows_with_partitions_are_parsed_in_blocks_too(tmp_path: Path, kind: str) -> None:
+    with ps.io.TFRecordWriter(tmp_path / "rows") as writer:
+        for i in range(40):
+            lengths = np.array([2, 0, 2 * (i % 3)][: i % 4] if i != 13 else [3], np.int64)
+            values = np.arange(lengths.sum()) + i
+            splits, halves = np.cumsum([0, *lengths]), lengths // 2
+            rows = {"lengths": lengths if i != 21 else [1], "splits": splits if i != 21 else [0, 9], "halves": halves}
+            writer.write(ps.io.encode_example({"v": values, "s": [b"%d" % v for v in values], **rows}))
+    spec = {"v": Ragged("int64", partitions=PARTITIONS[kind])}
+    strings = Ragged(bytes, "s", PARTITIONS[kind], np.int64)
+    records = ps.TFRecordDataset(tmp_path / "rows")
+    for features in (spec, {"r": strings}):
+        dataset = records.map(lambda record, features=features: ps.io.parse_single_example(record, features))
+        as_written = records.map(lambda r, f=features: ps.io.parse_single_example(r, f), stateful=True)
+        assert is_recognised(dataset)
+        assert not is_recognised(as_written)
+        found, expected = elements_of(dataset.run()), elements_of(as_written.run())
+        assert len(found) == len(expected) == 40
+        for ours, theirs in zip(found, expected, strict=True):
+            if hasattr(theirs, "error"):
+                assert str(ours.error).split(": ", 1)[1] == str(theirs.error).split(": ", 1)[1]
+        for ours, theirs in zip(dataset.ignore_errors(), as_written.ignore_errors(), strict=True):
+            ((one, other),) = zip(ours.values(), theirs.values(), strict=True)
+            assert (type(one), one.dtype, one.shape) == (type(other), other.dtype, other.shape)
+            if isinstance(one, ps.Ragged):
+                assert one.row_splits.dtype == other.row_splits.dtype
+                one, other = one.to_list(), other.to_list()
+            assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
+        check_op(dataset)
+    if kind != "uniform":
+        at_the_minimum(records.take(12).map(lambda record: ps.io.parse_single_example(record, spec)["v"]))
+
+
+def test_partitions_that_nobody_picks_must_fit_too(tmp_path: Path) -> None:
+    with ps.io.TFRecordWriter(tmp_path / "rows") as writer:
+        for i in range(8):
+            writer.write(ps.io.encode_example({"v": [1, 2], "lengths": [2 if i != 5 else 1], "y": i}))
+    spec = {"v": Ragged("int64", partitions=[Ragged.RowLengths("lengths")]), "y": Fixed([], "int64")}
+    dataset = ps.TFRecordDataset(tmp_path / "rows").map(lambda record: ps.io.parse_single_example(record, spec)["y"])
+    assert is_recognised(dataset)
+    found = elements_of(dataset.run())
+    assert [i for i, element in enumerate(found) if hasattr(element, "error")] == [5]
 
 
 def test_rows_may_be_changed_and_kept(lists: Path) -> None:

@@ -222,3 +222,33 @@ def test_saving_stays_within_the_budget(tmp_path: Path) -> None:
     D.range(2000).map(lambda x: np.full(100, x)).with_options(options).save(tmp_path, shard_func=lambda x: x[0] % 40)
     assert len(os.listdir(next(tmp_path.glob("set-*")))) == 40
     assert sorted(int(x[0]) for x in D.load(tmp_path)) == list(range(2000))
+
+
+def test_paths_as_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, folder = tmp_path / "here", tmp_path / "a folder"
+    here.mkdir()
+    folder.mkdir()
+    monkeypatch.chdir(here)
+    dataset = ps.Dataset.range(5)
+    dataset.save((folder / "saved").as_uri())
+    assert list(ps.Dataset.load((folder / "saved").as_uri())) == list(ps.Dataset.load(folder / "saved")) == [*range(5)]
+    assert list(dataset.cache((folder / "kept").as_uri())) == list(dataset.snapshot((folder / "taken").as_uri()))
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".lock") == ["kept", "saved", "taken"]
+    assert not list(here.iterdir())
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/path", "gs://bucket/path", "hdfs://host/path", "file://"])
+def test_other_uris_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    dataset = ps.Dataset.range(5)
+    uses = {
+        "path": [dataset.save, ps.Dataset.load, lambda uri: list(dataset.snapshot(uri))],
+        "filename": [dataset.cache],
+    }
+    for argument, functions in uses.items():
+        for use in functions:
+            with pytest.raises(
+                ps.errors.BadArgument, match=f"{argument}: expected .* on this machine, .*, got '{uri}'"
+            ):
+                use(uri)
+    assert not list(tmp_path.iterdir())

@@ -410,7 +410,7 @@ def test_arrays_of_the_user_cost_nothing() -> None:
 
 
 def test_a_name_must_be_text() -> None:
-    with pytest.raises(ps.errors.BadType, match="filename: expected text"):
+    with pytest.raises(ps.errors.BadType, match="filename: expected the path of a file"):
         ps.Dataset.range(3).cache(3)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -452,3 +454,14 @@ def test_errors_that_wait_keep_nothing_alive_but_themselves() -> None:
     # Where they came from can still be read.
     assert errors
     assert all("in make" in "".join(traceback.format_exception(error)) for error in errors)
+
+
+@pytest.mark.parametrize("rows_per_group", [1000, 20_000])
+def test_the_stated_minimum_has_room_for_what_is_known_of_draws(tmp_path: Path, rows_per_group: int) -> None:
+    count = 20_000
+    table = pa.table({"x": np.arange(count), "y": np.arange(count) * 0.5})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=rows_per_group)
+    dataset = ps.Dataset.from_parquet(tmp_path / "t.parquet").shuffle(1000, seed=1).batch(32)
+    with dataset.run(memory=dataset.explain().to_dict()["minimum_bytes"]) as run:
+        found = np.concatenate([batch["x"] for batch in run])
+    assert sorted(found.tolist()) == list(range(count))

@@ -79,3 +79,20 @@ def test_the_budget_holds(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "t.parquet")
     assert table.num_rows == 400
     assert table.schema.field("value").type in (pa.large_list(pa.float64()), pa.list_(pa.float64()))
+
+
+LISTS = {"n": ps.io.VarLenFeature("int64"), "s": ps.io.VarLenFeature(bytes), "r": ps.io.RaggedFeature("float32")}
+
+
+def test_lists_that_were_parsed_are_list_columns(tmp_path: Path) -> None:
+    rows = [{"n": list(range(i)), "s": [b"a"] * (3 - i), "r": [0.5] * i} for i in (2, 0, 3, 1)]
+    records = D.from_tensor_slices([ps.io.encode_example(row) for row in rows])
+    batches = records.batch(3).map(lambda batch: ps.io.parse_example(batch, LISTS))
+    for parsed in (records.map(lambda record: ps.io.parse_single_example(record, LISTS)), batches.unbatch()):
+        parsed.to_parquet(tmp_path / "t.parquet")
+        assert [plain(row) for row in D.from_parquet(tmp_path / "t.parquet")] == rows
+        assert pl.read_parquet(tmp_path / "t.parquet").to_dicts() == rows
+    with pytest.raises(TypeError, match=r"got rows of unequal length .*unbatch\(\) batches first"):
+        batches.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(TypeError, match=r"got a sparse array of 2 dimensions; unbatch\(\) batches first"):
+        batches.map(lambda batch: batch["n"]).to_parquet(tmp_path / "t.parquet")

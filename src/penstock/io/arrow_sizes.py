@@ -1,0 +1,141 @@
+"""What the record batches of an Arrow IPC file take to be read, told by their heads before any of them is.
+
+Bytes may be damaged: what no batch can be is a `FormatError`, and nothing that they say is taken for more than what the
+file has room for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..errors import FormatError
+from ..memory.compression import unpacking
+from ..memory.footer import BLOCK, blocks_place, num_rows
+from .arrow_arrays import TableColumns
+
+__all__ = ["BatchSize", "BatchSizes", "buffers_of", "few_rows", "made_bytes"]
+
+_MAGIC = b"ARROW1"
+_CONTINUES = b"\xff\xff\xff\xff"
+# Rows that are objects are made a few at a time where there is room for no more.
+_FEW_ROWS, _FEW_BYTES = 64, 1 << 16
+# What an array that is a row takes beside its values, and a string.
+_ARRAY_BYTES, _STRING_BYTES = 160, 64
+
+
+class BatchSize(NamedTuple):
+    """What one record batch takes.
+
+    Attributes:
+        reading_bytes: While it is read: as it lies in the file, as it is unpacked, and what the codec needs.
+        held_bytes: When it was read.
+        is_packed: Whether it is compressed.
+    """
+
+    num_rows: int
+    reading_bytes: int
+    held_bytes: int
+    is_packed: bool
+
+    def row_bytes(self, table: TableColumns) -> int:
+        """What a row takes that was made of it, on average."""
+        return made_bytes(table, self.num_rows, self.held_bytes) // max(1, self.num_rows)
+
+    def least_bytes(self, table: TableColumns) -> int:
+        """What it takes to read it and to make elements of a few of its rows at a time."""
+        row_bytes = self.row_bytes(table)
+        return max(self.reading_bytes, self.held_bytes + few_rows(row_bytes) * row_bytes)
+
+
+def made_bytes(table: TableColumns, num_rows: int, nbytes: int) -> int:
+    """What rows take that were made of so many bytes in Arrow's buffers; 0 where they are views of those."""
+    if all(leaf.is_view for leaf in table.leaves):
+        return 0
+    objects = sum(_ARRAY_BYTES if leaf.varies else _STRING_BYTES for leaf in table.leaves if leaf.row_bytes is None)
+    return 2 * nbytes + num_rows * objects
+
+
+def few_rows(row_bytes: int) -> int:
+    """How many rows to make at a time where there is room for no more."""
+    return max(1, min(_FEW_ROWS, _FEW_BYTES // max(1, row_bytes)))
+
+
+class BatchSizes:
+    """The sizes of the record batches of one file.
+
+    Args:
+        source: The file.
+        chosen: The numbers of the buffers of each batch that will be read; None for all.
+    """
+
+    def __init__(self, source: Any, chosen: Sequence[int] | None) -> None:
+        self._source = source
+        self._chosen = chosen
+        self._size = source.size()
+        end = self._read(self._size - 10, 10)
+        if end[4:] != _MAGIC:
+            raise FormatError("the file does not end as an Arrow file does")
+        (footer_bytes,) = struct.unpack("<i", end[:4])
+        start = self._size - 10 - footer_bytes
+        self.num_batches, place = blocks_place(self._read(start, footer_bytes))
+        self._blocks_at = start + place
+
+    def of(self, number: int) -> BatchSize:
+        """The size of one of them."""
+        offset, head_bytes, _, body_bytes = BLOCK.unpack(self._read(self._blocks_at + number * BLOCK.size, BLOCK.size))
+        head = self._read(offset, head_bytes)
+        if body_bytes < 0 or offset + head_bytes + body_bytes > self._size:
+            raise FormatError(f"a batch of {body_bytes:,} bytes at byte {offset:,} of {self._size:,}")
+        if not head.startswith(_CONTINUES):  # files of old have the length alone
+            head = _CONTINUES + head
+        body = offset + head_bytes
+        found = unpacking(head, lambda start, count: self._read(body + start, count), body_bytes, self._chosen)
+        rows = max(0, num_rows(head))
+        if found is None:
+            return BatchSize(rows, body_bytes, body_bytes, is_packed=False)
+        both = found.raw_bytes + found.stored_bytes
+        held = both if found.keeps_stored else found.raw_bytes
+        return BatchSize(rows, both + found.context_bytes, held, is_packed=True)
+
+    def largest(self, table: TableColumns, most_looked_at: int) -> int:
+        """What it takes to read the largest of the first of them."""
+        looked_at = range(min(self.num_batches, most_looked_at))
+        return max((self.of(i).least_bytes(table) for i in looked_at), default=0)
+
+    def _read(self, start: int, count: int) -> bytes:
+        if not 0 <= start <= start + count <= self._size:
+            raise FormatError("an offset points to where nothing is")
+        data: bytes = self._source.read_at(count, start)
+        return data
+
+
+def buffers_of(schema: Any, names: Sequence[str]) -> list[int] | None:
+    """The numbers of the buffers of some columns; None where a type does not tell how many it has."""
+    chosen: list[int] = []
+    before = 0
+    for field in schema:
+        count = _num_buffers(field.type)
+        if count is None:
+            return None
+        if field.name in names:
+            chosen.extend(range(before, before + count))
+        before += count
+    return chosen
+
+
+def _num_buffers(kind: Any) -> int | None:
+    from pyarrow import types
+
+    if types.is_null(kind):
+        return 0
+    if types.is_dictionary(kind) or types.is_fixed_size_binary(kind) or types.is_primitive(kind):
+        return 2
+    if types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
+        return 3
+    own = 1 if types.is_struct(kind) or types.is_fixed_size_list(kind) else 2
+    if own == 2 and not types.is_list(kind) and not types.is_large_list(kind):
+        return None
+    below = [_num_buffers(kind.field(i).type) for i in range(kind.num_fields)]
+    return None if None in below else own + sum(count or 0 for count in below)
