@@ -87,6 +87,7 @@ class Explanation:
                     "origin": str(need.node.origin),
                     "held_bytes": need.footprint.held_bytes,
                     "floor_bytes": need.footprint.floor_bytes,
+                    "known_bytes": need.floor_bytes,
                     "estimated": need.estimated,
                     "spills": need.footprint.spills,
                     "spilled_bytes": self.spilled_bytes(need),
