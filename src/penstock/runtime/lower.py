@@ -21,7 +21,7 @@ from ..io.rows import FromRows, FromStack
 from ..memory.arena import Arena, Slots
 from ..memory.divide import Division, divide
 from ..memory.ledger import Ledger, Share
-from ..memory.pressure import Pressure, page_cache_bytes
+from ..memory.pressure import Pressure
 from ..memory.transit import Transit
 from ..order import Index, RangeOrder
 from ..plan.footprint import ElementSize, Measured
@@ -31,6 +31,7 @@ from ..plan.seeds import seeded_by
 from ..plan.settle import settled
 from ..plan.traits import COLLATES, SOURCE
 from ..spec import Spec
+from .accounts import memory_of, stats_of
 from .advice import advice
 from .backends.ahead import AheadCursor
 from .backends.crew import Crew
@@ -68,7 +69,7 @@ class Stages:
         self._transits: dict[tuple[int, int, int, int], Transit] = {}
         self._keeps_order: set[int] = set()
         self._plan: Node | None = None
-        self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
+        self.nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
 
     def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
@@ -83,7 +84,7 @@ class Stages:
             self.meters[id(node)] = Meter(
                 node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
             )
-            self._nodes.append(node)
+            self.nodes.append(node)
         return self.open(plan, epoch, Boundary(None), branch=0)
 
     def transit(self, share: Share, depth: int, account: int, branch: int, node: Node) -> Transit:
@@ -144,7 +145,7 @@ class Stages:
         meter, peak_bytes = self.meters[id(node)], self.shares[id(node)].peak_bytes
         largest_bytes = meter.largest_bytes
         if self.ledger.frugal or not meter.num_elements:  # a branch of which little was read, or that a cache is for
-            twins = [twin for twin in self._nodes if twin == node and self.meters[id(twin)].num_elements]
+            twins = [twin for twin in self.nodes if twin == node and self.meters[id(twin)].num_elements]
             if twins:
                 fullest = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
                 largest_bytes = fullest.largest_bytes
@@ -159,35 +160,11 @@ class Stages:
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""
-        ledger, pressure = self.ledger, self.pressure
-        return {
-            "budget_bytes": ledger.aim_bytes,
-            "charged_bytes": ledger.charged_bytes,
-            "peak_bytes": ledger.peak_bytes,
-            "caller_bytes": self.slots.caller_bytes,
-            "spilled_bytes": self.spill.total_bytes,
-            "pressure": {"now": pressure.reason, "times": pressure.num_times},
-            "stages": [{**self.meters[id(node)].as_dict(), **_account(self.shares[id(node)])} for node in self._nodes],
-        }
+        return stats_of(self)
 
     def memory(self) -> dict[str, Any]:
         """The ledger by stage, and the process as the system sees it."""
-        ledger, accounts = self.ledger, [_account(self.shares[id(node)]) for node in self._nodes]
-        return {
-            "budget_bytes": ledger.aim_bytes,
-            "held_bytes": ledger.charged_bytes,
-            "peak_bytes": ledger.peak_bytes,
-            "floor_bytes": sum(account["floor_bytes"] for account in accounts),
-            "slack_bytes": ledger.slack_bytes,
-            "held_by_caller_bytes": self.slots.caller_bytes,
-            "spilled_bytes": self.spill.total_bytes,
-            "page_cache_bytes": page_cache_bytes(),
-            "rss_over_baseline_bytes": self.pressure.growth_bytes,
-            "stages": [
-                {"name": node.op.describe(), **account, "temporary_bytes": self.meters[id(node)].temporary_bytes}
-                for node, account in zip(self._nodes, accounts, strict=True)
-            ],
-        }
+        return memory_of(self)
 
     def close(self) -> None:
         """Gives back what is on nobody's hands any more."""
@@ -472,16 +449,6 @@ def _cursor_of(context: _Context) -> Cursor:
     return ParallelCursor(
         context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
     )
-
-
-def _account(share: Share) -> dict[str, int]:
-    return {
-        "held_bytes": share.charged_bytes,
-        "peak_bytes": share.peak_bytes,
-        "floor_bytes": share.floor_bytes,
-        "slack_used_bytes": share.slack_used_bytes,
-        "spilled_bytes": share.spilled_bytes,
-    }
 
 
 def _is_unsettled(op: Op) -> bool:
