@@ -77,7 +77,7 @@ class Stages:
         self._keeps_order = nodes_that_keep_order(plan)
         if not self.ledger.set_aside(sum(need.floor_bytes for need in division.needs)):
             raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
-        for need in reversed(division.needs):
+        for need in division.as_drawn:
             node = need.node
             self.shares[id(node)] = self.ledger.share(node.op.name, need.floor_bytes)
             self.shares[id(node)].num_cursors = need.num_cursors

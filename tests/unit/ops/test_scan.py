@@ -183,7 +183,7 @@ def test_a_state_that_has_no_room_is_refused_before_anything_runs() -> None:
     dataset = ps.Dataset.range(5).scan(np.zeros(1000), step)
     plan = dataset.explain(memory=500)
     assert (plan.minimum_bytes, plan.fits) == (8000, False)
-    assert [stage["known_bytes"] for stage in plan.to_dict()["stages"]] == [0, 8000]
+    assert [stage["known_bytes"] for stage in plan.to_dict()["stages"]] == [8000, 0]
     with pytest.raises(ps.errors.BudgetTooSmall, match=r"need at least 8 kB .*\n  scan +8 kB  one state"):
         dataset.run(memory=500)
 
