@@ -8,7 +8,8 @@ The contract:
 - `pull(n)` gives a block of 1 to n elements, or None at the end. A short block is not the end. An element that could
   not be made is a `Failed` in its place; `pull` itself raises only where the run cannot go on.
 - `state()` is the position after the elements given so far: small, made of ints, strings, lists and dicts wherever the
-  pipeline allows, and of what `written` makes such. `restore(state)`, on a cursor just opened, moves there.
+  pipeline allows, and of what `written` makes such. It is never None, which stands for no position at all, and
+  `END_OF_INPUT` only where nothing comes any more. `restore(state)`, on a cursor just opened, moves there.
 - `skip(n)` moves on by n elements as `pull` would, without making them where it can be avoided; it returns how many
   there were. Failed elements count: skipping is by place.
 - `close()` may come at any time, more than once, and ends all that the cursor started.

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import BudgetTooSmall, PenstockError
 from ..plan.footprint import ElementSize, Footprint, Measured, Sizes
+from ..plan.labels import Branch, stage_labels
 from ..plan.node import Node, located
 from ..plan.seeds import is_random
 from ..spec import UNKNOWN
@@ -36,6 +38,9 @@ class Need:
     input_bytes: int = 0
     #: How many cursors of it are open at a time.
     num_cursors: int = 1
+    #: Its line in the plan as that is drawn, and the branch that it is on.
+    line: int = 0
+    branch: Branch = ()
 
     @property
     def name(self) -> str:
@@ -69,6 +74,16 @@ class Division:
         """Whether anything rests on a sample, or is not known."""
         return any(need.estimated for need in self.needs)
 
+    @functools.cached_property
+    def as_drawn(self) -> tuple[Need, ...]:
+        """The same in the order of a plan that is drawn: who reads before what is read, the first input first."""
+        return tuple(sorted(self.needs, key=lambda need: need.line))
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What to call the stages, in the order as drawn: no two of them the same."""
+        return tuple(stage_labels([(need.node, need.branch) for need in self.as_drawn]))
+
     def check(self, budget_bytes: int) -> None:
         """Refuses a budget that the floors do not fit in."""
         if self.minimum_bytes <= budget_bytes:
@@ -95,10 +110,10 @@ class Division:
         )
 
     def _table(self) -> str:
-        rows = [need for need in reversed(self.needs) if need.floor_bytes]
-        width = max(len(need.name) for need in rows)
+        rows = [row for row in zip(self.labels, self.as_drawn, strict=True) if row[1].floor_bytes]
+        width = max(len(label) for label, _ in rows)
         return "\n".join(
-            f"  {need.name:<{width}}  {format_bytes(need.floor_bytes):>8}  {need.footprint.reason}" for need in rows
+            f"  {label:<{width}}  {format_bytes(need.floor_bytes):>8}  {need.footprint.reason}" for label, need in rows
         )
 
 
@@ -125,7 +140,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         known, seen = node.spec.cardinality, measured(node).num_elements
         return seen if known == UNKNOWN and seen is not None else known
 
-    def need_of(node: Node, num_cursors: int) -> Need:
+    def need_of(node: Node, num_cursors: int, line: int, branch: Branch) -> Need:
         sizes = Sizes(
             tuple(map(size_of, node.inputs)),
             size_of(node),
@@ -145,14 +160,19 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
         input_bytes = max([size.nbytes for size in sizes.inputs if size is not None], default=0)
-        return Need(node, footprint or _NOTHING, estimated, measured(node).temporary_bytes, input_bytes, num_cursors)
+        temporary_bytes = measured(node).temporary_bytes
+        return Need(node, footprint or _NOTHING, estimated, temporary_bytes, input_bytes, num_cursors, line, branch)
 
-    def needs_of(node: Node, num_cursors: int) -> Iterator[Need]:
-        for child in node.inputs:
-            yield from needs_of(child, num_cursors * node.op.num_readings)
-        yield need_of(node, num_cursors)
+    lines = itertools.count()
 
-    return Division(tuple(needs_of(plan, 1)))
+    def needs_of(node: Node, num_cursors: int, branch: Branch) -> Iterator[Need]:
+        line = next(lines)
+        for i, child in enumerate(node.inputs, 1):
+            below = (*branch, i) if len(node.inputs) > 1 else branch
+            yield from needs_of(child, num_cursors * node.op.num_readings, below)
+        yield need_of(node, num_cursors, line, branch)
+
+    return Division(tuple(needs_of(plan, 1, ())))
 
 
 def _size_as_seen(

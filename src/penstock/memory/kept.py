@@ -306,7 +306,7 @@ class KeptElements:
         place = self._files.store(rows)
         if place is not None:
             self.stored_bytes += place.stored.nbytes
-            for share in self._shares():
+            for share in self._shares() if not self.is_in_file else ():  # a file of the user's is no overflow
                 share.spilled_bytes += place.stored.nbytes
         return place
 

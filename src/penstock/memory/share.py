@@ -41,7 +41,7 @@ class Share:
         self.charged_bytes = 0
         self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0
-        self.spilled_bytes = 0
+        self.spilled_bytes = 0  # so far: what went to disk because memory had no room for it
         #: Says how much the stage will hold in the end, for one that gathers by what the data are.
         self.expects: Callable[[], int] = nothing_expected
         #: What else there is to say when it is refused something: that only the data can tell how much it will hold.

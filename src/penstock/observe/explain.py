@@ -83,21 +83,28 @@ class Explanation:
             "sampled": self.num_sampled,
             "stages": [
                 {
+                    "label": label,
                     "name": need.node.op.describe(),
                     "origin": str(need.node.origin),
                     "held_bytes": need.footprint.held_bytes,
                     "floor_bytes": need.footprint.floor_bytes,
+                    "known_bytes": need.floor_bytes,
                     "estimated": need.estimated,
                     "spills": need.footprint.spills,
                     "spilled_bytes": self.spilled_bytes(need),
                     "temporary_bytes": need.temporary_bytes,
                     "reason": need.footprint.reason,
                 }
-                for need in self.division.needs
+                for label, need in self._stages
             ],
         }
 
     # The parts that all ways of showing it have in common.
+
+    @property
+    def _stages(self) -> list[tuple[str, Need]]:
+        """All stages with what to call them, in the order in which the plan is drawn."""
+        return list(zip(self.division.labels, self.division.as_drawn, strict=True))
 
     @property
     def _has_temporaries(self) -> bool:
@@ -108,19 +115,19 @@ class Explanation:
         return [cell for i, cell in enumerate(cells) if i != _TEMPORARY or self._has_temporaries]
 
     def _rows(self) -> list[list[str]]:
-        """The table: stages that hold anything, or whose functions do for a moment, the last one first."""
-        needs = [n for n in reversed(self.division.needs) if n.footprint.reason or n.temporary_bytes is not None]
+        """The table: stages that hold anything, or whose functions do for a moment, as they are drawn."""
         return [
             self._shown(
                 [
-                    need.name,
+                    label,
                     _size(need, need.footprint.held_bytes),
                     _least(need),
                     "" if need.temporary_bytes is None else format_bytes(need.temporary_bytes),
                     self._why(need),
                 ]
             )
-            for need in needs
+            for label, need in self._stages
+            if need.footprint.reason or need.temporary_bytes is not None
         ]
 
     def _why(self, need: Need) -> str:

@@ -319,16 +319,13 @@ class _CacheCursor(Cursor):
             current = self._pass or self._store.looked_up()
         except PenstockError:  # a file that is no good: who pulls will hear of it
             current = None
-        if current is None:
-            return None
+        if current is None:  # nothing is kept yet: the beginning of a pass that has still to begin
+            return [self._context.epoch, 0, [], 0, 0, 0, None]
         below = self._input_saved if self._input is None else self._input.state()
         here = [self._number, self._place, self._input_place, below]
         return [current.epoch, current.reached, list(current.failures), *here]
 
     def restore(self, state: State) -> None:
-        if state is None:  # nothing was kept yet
-            self._begin(self._store.resumed(self._context, self._context.epoch, 0, []))
-            return
         epoch, reached, failures, number, place, input_place, below = expect_list(state, 7)
         current = self._begin(self._store.resumed(self._context, epoch, reached, failures))
         if reached == OF_FILE and current.length is None:  # the file is gone, and with it what had failed

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..block import Block
-from ..cursor import Cursor, State, expect_list
+from ..cursor import END_OF_INPUT, Cursor, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, OutOfRange
 from ..memory.transit import MOST_SINGLY
@@ -254,7 +254,8 @@ class ChoosingCursor(Cursor):
         return Block.of_columns(like.structure, columns, found.size)
 
     def state(self) -> State:
-        inputs = [cursor.state() if live else None for cursor, live in zip(self._inputs, self._live, strict=True)]
+        each = zip(self._inputs, self._live, strict=True)
+        inputs = [cursor.state() if live else END_OF_INPUT for cursor, live in each]
         return [int(self._ended), self._selector.state(), inputs]
 
     def restore(self, state: State) -> None:
@@ -262,7 +263,7 @@ class ChoosingCursor(Cursor):
         self._ended = bool(ended)
         self._selector.restore(selector)
         for i, below in enumerate(expect_list(inputs, len(self._inputs))):
-            if below is None:
+            if below == END_OF_INPUT:
                 self._live[i] = False
                 self._inputs[i].close()
             else:

@@ -71,7 +71,7 @@ class Scan(Op):
     def footprint(self, sizes: Sizes) -> Footprint:
         state, one = nbytes_of(self._initial), times(1, sizes.output)
         held = sizes.at_least_as_seen(None if one is None else 2 * state + one)
-        return Footprint(held, "one state, the next one, and one element on its way", held)
+        return Footprint(held, "one state, the next one, and one element on its way", held, known_bytes=state)
 
     def open(self, context: Context) -> Cursor:
         return _ScanCursor(context, self._initial, self.scan_func)

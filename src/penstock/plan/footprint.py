@@ -191,7 +191,7 @@ class Footprint:
     def multiplied(self, count: int) -> Footprint:
         """That of so many cursors of the operator at a time."""
         held, floor = (None if nbytes is None else count * nbytes for nbytes in (self.held_bytes, self.floor_bytes))
-        return dataclasses.replace(self, held_bytes=held, floor_bytes=floor)
+        return dataclasses.replace(self, held_bytes=held, floor_bytes=floor, known_bytes=count * self.known_bytes)
 
 
 def times(count: int, size: ElementSize | None, slots: bool = False) -> int | None:

@@ -12,7 +12,7 @@ from ..memory.transit import Transit
 from ..plan.footprint import ElementSize
 from ..plan.node import Node
 
-__all__ = ["Account", "Accounts", "balance_of"]
+__all__ = ["Account", "Accounts"]
 
 
 class Account:
@@ -67,14 +67,3 @@ class Accounts:
     def close(self) -> None:
         for account in [*self._of_stages.values(), *self._of_cursors]:
             account.settle()
-
-
-def balance_of(share: Share) -> dict[str, int]:
-    """What a stage holds, and has held, as `stats()` and `memory()` show it."""
-    return {
-        "held_bytes": share.charged_bytes,
-        "peak_bytes": share.peak_bytes,
-        "floor_bytes": share.floor_bytes,
-        "slack_used_bytes": share.slack_used_bytes,
-        "spilled_bytes": share.spilled_bytes,
-    }

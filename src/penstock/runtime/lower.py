@@ -21,7 +21,7 @@ from ..io.rows import FromRows, FromStack
 from ..memory.arena import Arena, Slots
 from ..memory.divide import Division, divide
 from ..memory.ledger import Ledger, Share
-from ..memory.pressure import Pressure, page_cache_bytes
+from ..memory.pressure import Pressure
 from ..memory.transit import Transit
 from ..order import Index, RangeOrder
 from ..plan.footprint import Measured
@@ -31,7 +31,7 @@ from ..plan.seeds import seeded_by
 from ..plan.settle import settled
 from ..plan.traits import COLLATES, SOURCE
 from ..spec import Spec
-from .accounts import Account, Accounts, balance_of
+from .accounts import Account, Accounts
 from .advice import advice
 from .backends.ahead import AheadCursor
 from .backends.crew import Crew
@@ -43,6 +43,7 @@ from .first_needs import SeenNeed, keep_first_needs
 from .meter import Meter, MeteredCursor
 from .order_kept import nodes_that_keep_order
 from .progress import ProgressBar
+from .report import memory_of, stats_of
 from .settings import Settings
 
 __all__ = ["Stages"]
@@ -69,7 +70,7 @@ class Stages:
         self.accounts = Accounts()
         self._keeps_order: set[int] = set()
         self._plan: Node | None = None
-        self._nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
+        self.nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
 
     def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
@@ -77,14 +78,14 @@ class Stages:
         self._keeps_order = nodes_that_keep_order(plan)
         if not self.ledger.set_aside(sum(need.floor_bytes for need in division.needs)):
             raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
-        for need in reversed(division.needs):
+        for need in division.as_drawn:
             node = need.node
             self.shares[id(node)] = self.ledger.share(node.op.name, need.floor_bytes)
             self.shares[id(node)].num_cursors = need.num_cursors
             self.meters[id(node)] = Meter(
                 node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
             )
-            self._nodes.append(node)
+            self.nodes.append(node)
         return self.open(plan, epoch, Boundary(None), branch=0)
 
     def look_at_pressure(self) -> None:
@@ -126,7 +127,7 @@ class Stages:
         meter, peak_bytes = self.meters[id(node)], self.shares[id(node)].peak_bytes
         largest_bytes = meter.largest_bytes
         if self.ledger.frugal or not meter.num_elements:  # a branch of which little was read, or that a cache is for
-            twins = [twin for twin in self._nodes if twin == node and self.meters[id(twin)].num_elements]
+            twins = [twin for twin in self.nodes if twin == node and self.meters[id(twin)].num_elements]
             if twins:
                 fullest = max([self.meters[id(twin)] for twin in twins], key=lambda twin: twin.largest_bytes)
                 largest_bytes = fullest.largest_bytes
@@ -141,37 +142,11 @@ class Stages:
 
     def stats(self) -> dict[str, Any]:
         """What the stages did, and what they hold."""
-        ledger, pressure = self.ledger, self.pressure
-        return {
-            "budget_bytes": ledger.aim_bytes,
-            "charged_bytes": ledger.charged_bytes,
-            "peak_bytes": ledger.peak_bytes,
-            "caller_bytes": self.slots.caller_bytes,
-            "spilled_bytes": self.spill.total_bytes,
-            "pressure": {"now": pressure.reason, "times": pressure.num_times},
-            "stages": [
-                {**self.meters[id(node)].as_dict(), **balance_of(self.shares[id(node)])} for node in self._nodes
-            ],
-        }
+        return stats_of(self)
 
     def memory(self) -> dict[str, Any]:
         """The ledger by stage, and the process as the system sees it."""
-        ledger, accounts = self.ledger, [balance_of(self.shares[id(node)]) for node in self._nodes]
-        return {
-            "budget_bytes": ledger.aim_bytes,
-            "held_bytes": ledger.charged_bytes,
-            "peak_bytes": ledger.peak_bytes,
-            "floor_bytes": sum(account["floor_bytes"] for account in accounts),
-            "slack_bytes": ledger.slack_bytes,
-            "held_by_caller_bytes": self.slots.caller_bytes,
-            "spilled_bytes": self.spill.total_bytes,
-            "page_cache_bytes": page_cache_bytes(),
-            "rss_over_baseline_bytes": self.pressure.growth_bytes,
-            "stages": [
-                {"name": node.op.describe(), **account, "temporary_bytes": self.meters[id(node)].temporary_bytes}
-                for node, account in zip(self._nodes, accounts, strict=True)
-            ],
-        }
+        return memory_of(self)
 
     def close(self) -> None:
         """Gives back what is on nobody's hands any more."""

@@ -45,10 +45,10 @@ def test_many_columns_need_the_pages_of_one(path: str, tmp_path: Path) -> None:
     with dataset.run(memory=least + 300_000) as run:
         found, spilled = [], 0
         for batch in run:
-            spilled = max(spilled, run.memory()["spilled_bytes"])
+            spilled = max(spilled, run.memory()["on_disk_bytes"])
             found.append(batch)
         assert run.memory()["peak_bytes"] <= least + 300_000
-        assert run.memory()["spilled_bytes"] == 0
+        assert run.memory()["on_disk_bytes"] == 0
         assert run.memory()["stages"][-1]["spilled_bytes"] > 2_000_000  # of both row groups, all told
     assert spilled > 1_000_000
     for name, values in joined(found).items():

@@ -137,7 +137,7 @@ def test_each_run_has_the_index_where_it_has_room(many: list[str], monkeypatch: 
     for memory, is_held in ((120_000, False), (4_000_000, True), (120_000, False), (130_000, False)):
         with dataset.run(memory=memory) as run:
             assert list(itertools.islice(run, 300)) == expected[:300]
-            assert (run.stats()["spilled_bytes"] == 0) == is_held
+            assert (run.stats()["on_disk_bytes"] == 0) == is_held
             assert not is_held or run.ledger.charged_bytes >= INDEX_BYTES
     assert walked == many
     # Of runs that are open at the same time, too.
@@ -153,7 +153,7 @@ def test_nothing_of_it_is_left_behind_in_the_spill_directory(many: list[str], tm
     for _ in range(2):
         with dataset.run(memory="120kB") as run:
             assert len(list(itertools.islice(run, 100))) == 100
-            assert run.stats()["spilled_bytes"] >= INDEX_BYTES
+            assert run.stats()["on_disk_bytes"] >= INDEX_BYTES
         assert list((tmp_path / "spill").iterdir()) == []
 
 

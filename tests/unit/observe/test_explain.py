@@ -7,6 +7,8 @@ import pytest
 
 import penstock as ps
 
+D = ps.Dataset
+
 
 def unknown() -> ps.Dataset:
     return ps.Dataset.from_tensor_slices(np.zeros((100, 50), np.uint8)).map(lambda x: x * 2.0).shuffle(10).batch(4)
@@ -116,3 +118,46 @@ def test_a_sample_counts_what_comes_out(count: int, text: str) -> None:
     ds = ps.Dataset.range(100).map(lambda x: seen.append(x) or x, stateful=True).batch(10)
     assert text in str(ds.explain(memory="1MB", sample=count))
     assert len(seen) >= 10 * count
+
+
+def small(x: Any) -> np.ndarray:
+    return np.zeros(10)
+
+
+def large(x: Any) -> np.ndarray:
+    return np.zeros(1000)
+
+
+def test_the_table_has_the_order_of_the_tree_and_says_which_is_which() -> None:
+    plan = D.zip((D.range(9).map(small).batch(2), D.range(9).map(large))).explain(memory="1MB", sample=3)
+    tree, table = str(plan).split("As it runs:\n")[1].split("Held between")
+    drawn = [name for name in ("batch", "map(small)", "map(large)") if name in tree]
+    assert drawn == sorted(drawn, key=tree.index)
+    assert [line.split()[0] for line in table.splitlines()[2:5]] == drawn
+    assert max(map(len, table.splitlines())) <= 90
+    cells = plan._repr_html_().split("<tbody>")[1]
+    assert drawn == sorted(drawn, key=cells.index)
+
+
+def test_programs_get_the_order_of_the_tree_and_the_names_of_the_table() -> None:
+    cached = D.range(9).map(small).cache()
+    plan = D.zip((cached, cached)).explain()
+    stages = plan.to_dict()["stages"]
+    assert [stage["name"] for stage in stages] == ["zip((·, ·))", *2 * ["cache('')", "map(small)", "range(9)"]]
+    assert [stage["label"] for stage in stages] == [
+        "zip",
+        *(f"{name} branch {number}" for number in (1, 2) for name in ("cache", "map", "range")),
+    ]
+
+
+def test_a_refusal_says_which_is_which() -> None:
+    arrays = [D.from_tensor_slices(np.zeros((9, size))).shuffle(9, seed=1).batch(size) for size in (3, 9)]
+    with pytest.raises(ps.errors.BudgetTooSmall, match=r"\n  batch\(3\) .*\n.*\n  batch\(9\) "):
+        D.zip(tuple(arrays)).run(memory=10)
+
+
+def test_stages_of_a_run_have_the_order_of_the_tree() -> None:
+    with D.zip((D.range(9).map(small), D.range(9).map(large))).run() as run:
+        names = ["zip((·, ·))", "map(small)", "range(9)", "map(large)", "range(9)"]
+        assert [stage["name"] for stage in run.stats()["stages"]] == names
+        assert [stage["name"] for stage in run.memory()["stages"]] == names

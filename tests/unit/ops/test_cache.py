@@ -318,7 +318,7 @@ def test_the_limit_is_on_a_run_and_its_cache_together(tmp_path: Path) -> None:
         def watched(run: ps.Run = run, found: list[int] = found, limit: int = limit) -> None:
             for x in run:
                 found.append(int(x[0]))
-                assert on_disk(tmp_path) <= run.stats()["spilled_bytes"] <= limit
+                assert on_disk(tmp_path) <= run.stats()["on_disk_bytes"] <= limit
 
         with pytest.raises(ps.errors.SpillError, match=rf"of the limit of {limit // 1000} kB are in use in {tmp_path}"):
             watched()
@@ -337,8 +337,8 @@ def test_what_a_cache_left_on_disk_counts_in_the_next_run(tmp_path: Path) -> Non
     assert left > 350_000
     with cached.with_options(options).run() as again:
         next(again)
-        assert again.stats()["spilled_bytes"] >= left
-        assert again.memory()["spilled_bytes"] >= left
+        assert again.stats()["on_disk_bytes"] >= left
+        assert again.memory()["on_disk_bytes"] >= left
     shuffled = cached.filter(lambda x: True).shuffle(60, seed=1)
     with pytest.raises(ps.errors.SpillError, match=r"shuffle at .*limit of 600 kB.* kB by caches"):
         list(shuffled.with_options(options))

@@ -176,7 +176,32 @@ def test_anchors_leave_the_ledger_with_the_positions_that_refer_to_them() -> Non
         assert run.ledger.peak_bytes <= 4 * 8000
 
 
-def test_a_state_that_has_no_room_is_refused_with_its_line() -> None:
-    dataset = ps.Dataset.range(5).scan(np.zeros(1000), lambda state, x: (state, x))
-    with pytest.raises(ps.errors.OverBudget, match=r"scan at test_scan.py:\d+: asked for 8 kB .*use memory="):
+def test_a_state_that_has_no_room_is_refused_before_anything_runs() -> None:
+    def step(state: Any, x: Any) -> Any:
+        raise AssertionError("it ran")
+
+    dataset = ps.Dataset.range(5).scan(np.zeros(1000), step)
+    plan = dataset.explain(memory=500)
+    assert (plan.minimum_bytes, plan.fits) == (8000, False)
+    assert [stage["known_bytes"] for stage in plan.to_dict()["stages"]] == [8000, 0]
+    with pytest.raises(ps.errors.BudgetTooSmall, match=r"need at least 8 kB .*\n  scan +8 kB  one state"):
         dataset.run(memory=500)
+
+
+def test_each_cursor_has_a_state() -> None:
+    dataset = (
+        ps.Dataset.range(50)
+        .scan(np.zeros(1000), lambda state, x: (state, x))
+        .rejection_resample(lambda x: x % 2, [0.3, 0.7], seed=1)
+    )
+    needs = {need.name: need for need in dataset.explain(memory="1MB").division.needs}
+    assert needs["scan"].floor_bytes == needs["scan"].num_cursors * 8000 > 8000
+
+
+def test_a_state_that_grows_beyond_the_budget_is_refused_with_its_line() -> None:
+    dataset = ps.Dataset.range(5).scan(np.zeros(1), lambda state, x: (np.zeros(1000), x))
+    with (
+        dataset.run(memory=500) as run,
+        pytest.raises(ps.errors.OverBudget, match=r"scan at test_scan.py:\d+: asked for 7.99 kB .*use memory="),
+    ):
+        next(run)

@@ -336,8 +336,8 @@ def test_stats_tell_of_the_run_and_of_each_stage() -> None:
         stats = run.stats()
     assert stats["epoch"] == 3
     assert stats["budget_bytes"] == 1_000_000
-    of_run = {"epoch", "budget_bytes", "charged_bytes", "peak_bytes", "caller_bytes", "spilled_bytes", "pressure"}
-    assert set(stats) == {*of_run, "stages"}
+    of_run = {"epoch", "budget_bytes", "charged_bytes", "peak_bytes", "caller_bytes", "pressure"}
+    assert set(stats) == {*of_run, "spilled_bytes", "on_disk_bytes", "stages"}
     stages = {stage["name"].split("(")[0]: stage for stage in stats["stages"]}
     assert set(stages) == {"range", "filter", "map", "batch"}
     for stage in stages.values():

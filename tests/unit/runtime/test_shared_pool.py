@@ -129,10 +129,10 @@ def test_what_was_made_ahead_waits_on_disk_for_its_turn() -> None:
         wait_until_full(a, 2 * needs)
         ps.set_memory(2 * needs + 8 * 8 * NUM_ROWS)  # a batch's elements, the last that were on their way, are not back
         with second.run():
-            assert a.memory()["spilled_bytes"] > 3_000_000
+            assert a.memory()["on_disk_bytes"] > 3_000_000
         numbers += first_of(a)
         assert numbers == [float(i + 1) for i in range(200)]
-    assert a.memory()["spilled_bytes"] == 0
+    assert a.memory()["on_disk_bytes"] == 0
 
 
 def test_a_run_that_is_at_work_in_another_thread_gives_way() -> None:
