@@ -11,7 +11,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor
-from ..element import LEAF, leaf_bytes, nbytes_of
+from ..element import LEAF, is_dataset, leaf_bytes, nbytes_of
 from ..inorder import InOrderCursor
 from ..memory.arena import Arena
 from ..order import Index
@@ -34,6 +34,7 @@ class FromRows(Op):
     """
 
     rows: list[Any]
+    gives_what_it_holds = True
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         if not self.rows:
@@ -55,7 +56,19 @@ class FromRows(Op):
 
     @cached_property
     def held_bytes(self) -> int:
+        if self.rows and is_dataset(self.rows[0]):
+            return sum(self.held_sizes().values())  # windows that overlap have elements in common
         return sum(map(nbytes_of, self.rows))
+
+    def held_sizes(self) -> dict[int, int]:
+        sizes: dict[int, int] = {}
+        for row in self.rows:
+            if is_dataset(row):
+                for node in row.node.walk():
+                    sizes.update(node.op.held_sizes())
+            else:
+                sizes[id(row)] = nbytes_of(row)
+        return sizes
 
     def reader(self, context: Context) -> Reader:
         return _RowReader(self.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,7 @@ def is_idle(chunk: Chunk) -> bool:
     rows = block.rows()
     for i in range(len(rows)):
         # From here the list and the argument refer to a row; its parent, this list and the argument to an array.
-        if count(rows[i]) > 2:
+        if count(rows[i]) > 2 and not _is_everybodys(rows[i]):
             return False
         arrays = arrays_in(rows[i])
         if arrays and arrays[0] is not rows[i] and any(count(arrays[j]) > 3 for j in range(len(arrays))):
@@ -100,6 +101,11 @@ def is_idle(chunk: Chunk) -> bool:
         if any(_viewers(array) for array in arrays):
             return False
     return True
+
+
+def _is_everybodys(row: Any) -> bool:
+    """Whether it is one of those strings that there are only once in the process: nobody in particular has it."""
+    return type(row) is bytes and len(row) <= 1
 
 
 def _viewers(array: np.ndarray) -> int:

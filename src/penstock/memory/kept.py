@@ -44,6 +44,9 @@ _CHUNK_BYTES = 1 << 20
 # In a file that is to last, which runs with any budget may come to read.
 _FILE_CHUNK_BYTES = 64 << 10
 _SCALE_BYTES = 128 << 20
+# Where no more stays in memory than must: larger ones go to disk singly, and so many places are remembered one by one.
+_SPARING_CHUNK_BYTES = 8 << 10
+_SPARING_PLACES = 32
 # Elements are stacked if they are no larger than this on average.
 _STACKED_BYTES = 1024
 # A chunk's own objects.
@@ -210,11 +213,12 @@ class KeptElements:
         # Chunks grow with what is on disk, so that the index of very much does not come to be much itself.
         scale = 1 + self.stored_bytes // _SCALE_BYTES
         most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._shares()]])
-        return scale * CHUNK_ROWS, most_bytes
+        return scale * CHUNK_ROWS, min(most_bytes, _SPARING_CHUNK_BYTES) if self._is_sparing() else most_bytes
 
     def _append(self, rows: list[Any], nbytes: int, length: int) -> bool | None:
         """Keeps some elements; whether they are on the ledger, or None where not even their place has room."""
-        if self._charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes):
+        may_stay = length <= _SPARING_CHUNK_BYTES or not self._is_sparing()
+        if may_stay and (self._charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
             self._tail += rows
             self._tail_bytes += nbytes
             self._tail_length += length
@@ -238,6 +242,9 @@ class KeptElements:
         self._add(Chunk(len(rows), None, place, self._index_bytes_of(place)))
         self._keep_plenty()
         return False
+
+    def _is_sparing(self) -> bool:
+        return any(share.is_sparing for share in self._shares())
 
     def _most_index_bytes(self, rows: list[Any]) -> int:
         """What the place of some elements on disk takes at most."""
@@ -277,6 +284,8 @@ class KeptElements:
             self._starts.append(self.num_kept)
             self._chunks.append(chunk)
         self.num_kept += chunk.size
+        if len(self._chunks) % _SPARING_PLACES == 0 and self._is_sparing():
+            self._merge_places()
 
     def _stack(self, chunk: Chunk) -> None:
         """Stacks elements that are small and alike: that takes less space and makes batches cheap."""
@@ -383,12 +392,16 @@ class KeptElements:
 
     def _make_fit(self, share: Share) -> None:
         """Moves to disk what a new run has no room for, and chunks that are too large for it to get rid of later."""
-        if self._owner == os.getpid() and share.free_bytes < self.nbytes + share.budget_bytes // 4:
+
+        def is_short() -> bool:
+            return share.is_sparing or share.free_bytes < self.nbytes + share.budget_bytes // 4
+
+        if self._owner == os.getpid() and is_short():
             self._close_tail()
         for chunk in self._movable if self._owner == os.getpid() else ():
             if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and is_idle(chunk):
                 self._move(chunk)
-        self._move_newest(lambda: share.free_bytes < self.nbytes + share.budget_bytes // 4)
+        self._move_newest(is_short)
 
     def leave(self, share: Share) -> None:
         with self._lock:
@@ -450,7 +463,7 @@ class KeptElements:
 
 def _has_plenty(share: Share) -> bool:
     """Whether a run keeps enough for its other stages."""
-    return share.free_bytes >= share.budget_bytes // 4 and not share.under_pressure
+    return share.free_bytes >= share.budget_bytes // 4 and not share.under_pressure and not share.is_sparing
 
 
 def _readable_bytes(share: Share) -> int:

@@ -26,6 +26,7 @@ class Share:
         "floor_bytes",
         "name",
         "num_cursors",
+        "num_datasets",
         "peak_bytes",
         "planned_bytes",
         "remark",
@@ -38,6 +39,8 @@ class Share:
         self.floor_bytes = floor_bytes
         self.planned_bytes = floor_bytes  # the floor as it was when the run began
         self.num_cursors = 1  # that have the floor in common
+        #: How many datasets that a function makes are on its account at a time: what these need only a sample can tell.
+        self.num_datasets = 0
         self.charged_bytes = 0
         self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0
@@ -104,12 +107,19 @@ class Share:
         return self._ledger.frugal
 
     @property
+    def is_sparing(self) -> bool:
+        """Whether to hold no more than it takes to go on, for speed or for later: what was held is taken for a need."""
+        return self._ledger.frugal and self.num_datasets > 0
+
+    @property
     def is_untried(self) -> bool:
         """Whether nobody knows yet what other stages will need."""
         return self._ledger.is_untried
 
     def may_work_ahead(self, nbytes: int) -> bool:
         """Whether it may hold so many bytes more for speed alone: few while nobody knows what others will need."""
+        if self.is_sparing:
+            return False
         return not self.is_untried or self.charged_bytes + nbytes <= self._ledger.budget_bytes // 8
 
     def waiting_while(self, others_may_release: Callable[[], bool]) -> AbstractContextManager[None]:

@@ -264,7 +264,8 @@ class _CacheCursor(Cursor):
 
     def _has_room(self, nbytes: int) -> bool:
         self._forget_batch()
-        return nbytes <= self._context.share.budget_bytes // 2 and self._is_free(slot_bytes(nbytes))
+        share = self._context.share
+        return nbytes <= share.budget_bytes // 2 and not share.is_sparing and self._is_free(slot_bytes(nbytes))
 
     def _is_free(self, nbytes: int) -> bool:
         """Whether a slot can be had without anybody's giving up what is of use."""

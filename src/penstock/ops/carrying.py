@@ -33,6 +33,7 @@ class Carrying:
         self._arena = context.arena
         num_inputs = context.node.input.spec.cardinality
         self._num_open = min(num_open, num_inputs) if num_inputs > 0 else num_open
+        share.num_datasets = max(share.num_datasets, self._num_open)
         self._open_bytes = 0
         self._largest_bytes = 0
         self._each_bytes = 0  # of the largest element, judged by some

@@ -81,7 +81,7 @@ class Supply:
     quick to come. All of them are on the ledger, except what lies in a slot of the arena or is the user's own.
     """
 
-    __slots__ = ("_before", "_context", "_cursor", "_offset", "_pace", "_rows", "hold", "live", "number")
+    __slots__ = ("_before", "_context", "_cursor", "_is_held", "_offset", "_pace", "_rows", "hold", "live", "number")
 
     END = object()
 
@@ -90,6 +90,8 @@ class Supply:
         self._cursor = context.input()
         #: Whether elements may take as long as they like to come.
         self.live = context.node.input.has_any(is_live)
+        # Whether they are on the account of who opened the dataset that they come from, as long as that is open.
+        self._is_held = context.node.input.op.gives_what_it_holds
         self._pace = Pace(context.share)
         self._rows: list[Any] = []
         self._offset = 0
@@ -135,8 +137,8 @@ class Supply:
         if block is None:
             return False
         elapsed = perf_counter_ns() - start
-        # Its maker will be asked again while it is held.
-        block = self._context.arena.keep(block, self._reserve, in_part=False)
+        if not self._is_held:  # its maker will be asked again while it is needed
+            block = self._context.arena.keep(block, self._reserve, in_part=False)
         self._rows, self._offset, self._before = block.rows(), 0, before
         if not self.live:
             self._pace.adapt(elapsed, len(self._rows), nbytes_of(self._rows[0]))
@@ -171,8 +173,8 @@ class Supply:
             feed.close()
         if block is None:
             raise StateError(f"input element {number}, of which a dataset was being read, is no longer there")
-        lease = self._context.share.acquire(self._context.arena.unaccounted_bytes(block))
-        return Piece(block.rows()[0], number, before, Hold(lease))
+        held_bytes = 0 if self._is_held else self._context.arena.unaccounted_bytes(block)
+        return Piece(block.rows()[0], number, before, Hold(self._context.share.acquire(held_bytes)))
 
     def close(self) -> None:
         self._forget()

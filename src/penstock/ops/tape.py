@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..cursor import Cursor, Feed, State
-from ..element import detach, nbytes_of
+from ..element import detach, is_dataset, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Share
 from ..memory.singly import are_alike, objects_bytes
+from .overlap import Overlap
 
 __all__ = ["Tape"]
 
@@ -27,11 +28,16 @@ _BLOCK_ELEMENTS = 256
 
 
 class Tape:
-    """A feed whose elements are charged, with the objects around them, and kept until they are released."""
+    """A feed whose elements are charged, with the objects around them, and kept until they are released.
 
-    __slots__ = ("_anchors", "_each", "_feed", "_share", "charged_bytes", "number")
+    With an `overlap` windows among them that have elements in common are charged once for these: what `next` says of
+    one are the objects alone, and the rest, which is charged too, is told by `overlap.left` when it leaves.
+    """
 
-    def __init__(self, cursor: Cursor, share: Share) -> None:
+    __slots__ = ("_anchors", "_each", "_feed", "_overlap", "_share", "charged_bytes", "number")
+
+    def __init__(self, cursor: Cursor, share: Share, overlap: Overlap | None = None) -> None:
+        self._overlap = overlap
         self._feed = Feed(cursor)
         self._share = share
         self._anchors: list[tuple[int, State]] = [(0, self._feed.state())]
@@ -70,10 +76,14 @@ class Tape:
         row = self._feed.next(self._most(demand))
         if row is Feed.END:
             return None
-        nbytes = self._each = nbytes_of(row) + objects_bytes(row)
-        self.charge(nbytes)
+        nbytes, objects = nbytes_of(row), objects_bytes(row)
+        self._each = nbytes + objects
         self.number += 1
-        return detach(row), nbytes
+        if self._overlap is not None and is_dataset(row):
+            self.charge(objects + self._overlap.entered(row))
+            return row, objects
+        self.charge(self._each)
+        return detach(row), self._each
 
     def skip_to(self, number: int) -> bool:
         """Moves on to the element of this number; whether the input has as many."""

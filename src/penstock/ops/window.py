@@ -13,11 +13,12 @@ import numpy as np
 
 from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure
+from ..element import Failed, Structure, is_dataset
 from ..errors import PlanError
 from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, several
 from ..plan.op import Context, Op, argument
 from ..spec import DatasetSpec, Spec, element_bytes, map_specs, spec_leaves
+from .overlap import Overlap
 from .stacking import unlike
 from .tape import Tape
 
@@ -42,7 +43,8 @@ class Window(Op):
         drop_remainder: Whether windows at the end that have fewer than `size` elements are left out.
 
     Memory: ((size - 1) × stride / gcd(shift, stride) + 1) × the bytes of an element, and of the
-        objects around it (about 240) where elements come one by one.
+        objects around it (about 240) where elements come one by one. What windows of a window have in common counts
+        once.
     State: three integers, and a position of its input from which what the window holds is read again.
 
     >>> import penstock as ps
@@ -123,7 +125,8 @@ class _WindowCursor(Cursor):
 
     def __init__(self, context: Context, span: int, every: int, shift: int, stride: int, drop_remainder: bool) -> None:
         self._context = context
-        self._tape = Tape(context.input(), context.share)
+        self._overlap = Overlap()
+        self._tape = Tape(context.input(), context.share, self._overlap)
         self._span = span
         self._every = every
         self._shift = shift
@@ -187,7 +190,8 @@ class _WindowCursor(Cursor):
 
     def _move_on(self) -> None:
         for _ in range(min(self._shift, len(self._buffer))):
-            self._given_bytes += self._buffer.popleft()[1]
+            row, nbytes = self._buffer.popleft()
+            self._given_bytes += nbytes + self._overlap.left(row) if is_dataset(row) else nbytes
         self._start += self._shift * self._every
 
     def skip(self, n: int) -> int:

@@ -324,6 +324,13 @@ class Op:
         """Bytes of elements that it carries in itself, and that are no arrays of the user's."""
         return 0
 
+    def held_sizes(self) -> dict[int, int]:
+        """The same of each thing, by its id: several sources may carry the same ones."""
+        return {id(self): self.held_bytes} if self.held_bytes else {}
+
+    #: Whether it gives those very elements: they are on the account of who holds its dataset, as long as that is read.
+    gives_what_it_holds: ClassVar[bool] = False
+
     @property
     def array_bytes(self) -> int:
         """Bytes of the arrays that a source gives its elements of, whoever else holds them."""

@@ -149,7 +149,9 @@ class Admission:
             others = max(0, budget // 8 - unused)
         self._many = num_in_flight > _FEW
         wanted += _READY_BYTES if self._many else 0
-        if not self._share.has_room(wanted + self._taken_below + others, ahead=True):
+        # Of datasets that a function makes, each may do the same.
+        taken = (wanted + self._taken_below) * max(1, self._share.num_datasets)
+        if not self._share.has_room(taken + others, ahead=True):
             return None
         return self._share.try_acquire(wanted, ahead=True)
 

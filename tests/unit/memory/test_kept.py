@@ -53,6 +53,15 @@ def on_disk(kept: KeptElements) -> list[int]:
     return [i for i in range(kept.num_kept) if isinstance(kept.find(i, 1), Stretch)]
 
 
+def sparing() -> Share:
+    """One of a sample, for datasets that a function makes."""
+    ledger = Ledger(10_000_000)
+    ledger.frugal = True
+    share = ledger.share("flat_map")
+    share.num_datasets = 1
+    return share
+
+
 def test_small_ones_are_stacked(space: SpillSpace) -> None:
     kept = KeptElements(Overflow(lambda: space))
     share = joined(kept, 1_000_000)
@@ -337,3 +346,27 @@ def test_views_are_as_long_on_disk_as_they_are(space: SpillSpace) -> None:
     kept._give_way(share)
     places = [found.place for i in range(40) if isinstance(found := kept.find(i, 1), Stretch)]
     assert max((place.stored.nbytes for place in places), default=0) < 60_000
+
+
+def test_strings_that_everybody_has_keep_nothing_in_memory(space: SpillSpace) -> None:
+    """There is one empty string in a process, and who holds it does not hold the element."""
+    kept = KeptElements(Overflow(lambda: space))
+    share = sparing()
+    kept.join(share)
+    for i in range(2000):
+        append(kept, b"x" * (i % 100))
+    assert share.charged_bytes < 30_000
+    assert read(kept, 1901) == [b"x"]
+
+
+def test_a_sample_of_what_a_function_makes_keeps_nothing_in_memory(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    early = joined(kept, 10_000_000)
+    append(kept, *[np.full(1000, i) for i in range(5)])
+    assert on_disk(kept) == []
+    kept.leave(early)
+    share = sparing()
+    kept.join(share)
+    append(kept, *[np.full(2000, i) for i in range(5, 100)])
+    assert all_of(kept) == list(range(100))
+    assert share.peak_bytes < 64 * 500  # places on disk, and no element

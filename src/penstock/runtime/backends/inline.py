@@ -59,6 +59,8 @@ class InlineCursor(UnaryCursor):
             before = self.input.state() if self._transit is not None and n > 1 else None
             block = self.input.pull(n)
             if block is None:
+                if self._transit is not None:
+                    self._transit.close()  # what was reserved for the next one is not needed
                 return None
             result = call_with_room(self._function, block, self._place, self._transit)
             if result.size < block.size and self._one_to_one:

@@ -156,8 +156,10 @@ class ParallelCursor(Cursor):
                 # one by one only where the consumer has nothing else to wait for.
                 is_cheap = self._pieces.num_joined > 1 and bool(self._tickets)
                 or_one = size <= self._pieces.num_together and not is_cheap
-                # While nobody knows what others need, what the consumer has counts too: he may ask another stage next.
-                num_in_flight = len(self._tickets) + (self._share.is_untried and bool(self._given))
+                # What the consumer has counts too where he may ask others next: a stage of whose need nobody knows yet,
+                # or another dataset on the same account.
+                counts_given = self._share.is_untried or self._share.num_datasets > 0
+                num_in_flight = len(self._tickets) + (counts_given and bool(self._given))
                 size, lease = self._admission.try_admit_some(num_in_flight, size, or_one)
             if lease is None:
                 if not self._ended and not self._threads.stopped:
