@@ -5,7 +5,10 @@ be missed when a large one comes.
 """
 
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
 import penstock as ps
@@ -48,3 +51,25 @@ def test_another_order_may_bring_what_a_sample_has_seen_further_up(steps: list[s
     expected = [consumed(plain, "fast")[0] for _ in range(EPOCHS)]
     memory = dataset.explain(sample=10_000).to_dict()["minimum_bytes"]
     assert [consumed(dataset, "fast", memory)[0] for _ in range(EPOCHS)] == expected
+
+
+AFTER_A_CACHE: dict[str, Callable[[Any], Any]] = {
+    "window": lambda d: d.window(10, shift=5).flat_map(lambda window: window.batch(10)),
+    "shuffle, window": lambda d: d.shuffle(10, seed=1).window(10, shift=5).flat_map(lambda window: window.batch(10)),
+    "group_by_window": lambda d: d.group_by_window(lambda x: 0, lambda key, window: window.batch(4), window_size=4),
+    "prefetch": lambda d: d.prefetch(10).batch(10),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_A_CACHE)
+@pytest.mark.parametrize("part", [1, 1.1, 1.2])
+def test_what_a_cache_keeps_is_not_counted_twice(name: str, part: float) -> None:
+    def made() -> Any:
+        cached = ps.Dataset.range(100).map(lambda i: np.full(25_000, i)).cache()
+        return AFTER_A_CACHE[name](cached)
+
+    memory = int(part * made().explain(sample=10_000).to_dict()["minimum_bytes"])
+    expected, _ = consumed(made(), "fast")
+    found, run = consumed(made(), "fast", memory)
+    assert found == expected
+    assert run.ledger.peak_bytes <= memory

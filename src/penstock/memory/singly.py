@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, arrays_in
+from ..element import Failed, arrays_in, nbytes_of
 
-__all__ = ["NEST_BYTES", "objects_bytes", "objects_of_block", "objects_per_element"]
+__all__ = ["NEST_BYTES", "objects_bytes", "objects_of_block", "objects_per_element", "own_bytes"]
 
 # A tuple of an element's number, the element and its size; the number; places in lists, while the element is held and
 # while it is taken apart.
@@ -32,6 +32,17 @@ def objects_bytes(element: Any) -> int:
     if type(element) is Failed:
         return 0
     return _ENTRY_BYTES + NEST_BYTES + _ARRAY_BYTES * len(arrays_in(element))
+
+
+def own_bytes(element: Any) -> int:
+    """Bytes of an element's data without its read-only views: those are of the user's arrays, or a cache counts them."""
+    if type(element) is np.ndarray and element.dtype.kind != "O":  # most are
+        return 0 if _is_window(element) else element.nbytes
+    return nbytes_of(element) - sum([array.nbytes for array in arrays_in(element) if _is_window(array)])
+
+
+def _is_window(array: np.ndarray) -> bool:
+    return array.base is not None and not array.flags.writeable
 
 
 def objects_of_block(block: Block) -> int:

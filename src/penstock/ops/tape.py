@@ -15,7 +15,7 @@ from ..cursor import Cursor, Feed, State
 from ..element import detach, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Share
-from ..memory.singly import objects_bytes
+from ..memory.singly import objects_bytes, own_bytes
 
 __all__ = ["Tape"]
 
@@ -29,13 +29,14 @@ _BLOCK_ELEMENTS = 256
 class Tape:
     """A feed whose elements are charged, with the objects around them, and kept until they are released."""
 
-    __slots__ = ("_anchors", "_each", "_feed", "_share", "charged_bytes", "number")
+    __slots__ = ("_anchors", "_feed", "_share", "charged_bytes", "each_bytes", "number")
 
     def __init__(self, cursor: Cursor, share: Share) -> None:
         self._feed = Feed(cursor)
         self._share = share
         self._anchors: list[tuple[int, State]] = [(0, self._feed.state())]
-        self._each = _BLOCK_BYTES
+        #: What the last element takes, on whoever's account.
+        self.each_bytes = _BLOCK_BYTES
         #: Bytes of the elements that were read and not released.
         self.charged_bytes = 0
         #: The number of the element that is read next.
@@ -43,7 +44,7 @@ class Tape:
 
     def _most(self, demand: int) -> int:
         """How many elements may be read at once, of those that are sure to be read."""
-        return max(1, min(demand, _BLOCK_ELEMENTS, _BLOCK_BYTES // max(1, self._each)))
+        return max(1, min(demand, _BLOCK_ELEMENTS, _BLOCK_BYTES // max(1, self.each_bytes)))
 
     def next_rows(self, demand: int) -> list[tuple[Any, int]]:
         """Like `next`, but up to `demand` elements, all of which are sure to be held; none at the end."""
@@ -52,12 +53,12 @@ class Tape:
             return []
         rows, columns = block.rows(), block.columns
         if columns is not None and len(columns) == 1 and columns[0].ndim == 1 and not columns[0].dtype.hasobject:
-            self._each = columns[0].itemsize  # numbers: nothing to detach
-            charge = self._each + objects_bytes(rows[0])
+            self.each_bytes = columns[0].itemsize  # numbers: nothing to detach
+            charge = self.each_bytes + objects_bytes(rows[0])
             held = [(row, charge) for row in rows]
         else:
-            held = [(detach(row), nbytes_of(row) + objects_bytes(row)) for row in rows]
-            self._each = held[-1][1]
+            held = [(detach(row), self._own_bytes(row) + objects_bytes(row)) for row in rows]
+            self.each_bytes = nbytes_of(rows[-1]) + objects_bytes(rows[-1])
         total = sum([nbytes for _, nbytes in held])
         self.charge(total)
         self.number += len(held)
@@ -71,10 +72,17 @@ class Tape:
         row = self._feed.next(self._most(demand))
         if row is Feed.END:
             return None
-        nbytes = self._each = nbytes_of(row) + objects_bytes(row)
+        around = objects_bytes(row)
+        nbytes = self._own_bytes(row) + around
+        self.each_bytes = nbytes_of(row) + around
         self.charge(nbytes)
         self.number += 1
         return detach(row), nbytes
+
+    def _own_bytes(self, row: Any) -> int:
+        """Bytes of an element that nobody else counts."""
+        # A cache with less room would have it on disk, and who holds it would hold it for himself.
+        return nbytes_of(row) if self._share.frugal else own_bytes(row)
 
     def skip_to(self, number: int) -> bool:
         """Moves on to the element of this number; whether the input has as many."""

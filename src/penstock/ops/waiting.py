@@ -31,6 +31,7 @@ from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
 from ..memory.ledger import Share
+from ..memory.singly import own_bytes
 from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
@@ -67,9 +68,8 @@ def held_bytes(element: Any) -> int:
     if isinstance(element, np.generic):
         return element.nbytes + _ENTRY_BYTES
     arrays = arrays_in(element)
-    own = nbytes_of(element) - sum(a.nbytes for a in arrays if a.base is not None and not a.flags.writeable)
     nest = 0 if isinstance(element, (np.ndarray, bytes)) else _NEST_BYTES
-    return own + _ENTRY_BYTES + nest + _ARRAY_BYTES * len(arrays)
+    return own_bytes(element) + _ENTRY_BYTES + nest + _ARRAY_BYTES * len(arrays)
 
 
 def memory_needed(count: int, size: ElementSize | None) -> int | None:

@@ -140,14 +140,18 @@ class _WindowCursor(Cursor):
         nbytes = 0
         self._release_given()
         while len(windows) < n and nbytes < _MOST_BYTES:
-            if windows and self._tape.charged_bytes > self._context.share.spare_bytes:
+            if windows and self._window_bytes() > self._context.share.spare_bytes:
                 break
             if not self._fill(n - len(windows)):
                 break
             windows.append(self._window([row for row, _ in islice(self._buffer, 0, None, self._stride)]))
-            nbytes += self._tape.charged_bytes
+            nbytes += self._window_bytes()
             self._move_on()
         return Block.of_rows(windows) if windows else None
+
+    def _window_bytes(self) -> int:
+        """What a window's elements take, about, on whoever's account."""
+        return max(self._tape.charged_bytes, len(self._buffer) * self._tape.each_bytes)
 
     def _release_given(self) -> None:
         self._tape.release(self._given_bytes)
