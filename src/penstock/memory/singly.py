@@ -35,7 +35,7 @@ def objects_bytes(element: Any) -> int:
 
 
 def own_bytes(element: Any) -> int:
-    """Bytes of an element's data without its read-only views: those are of the user's arrays, or a cache counts them."""
+    """Bytes of an element's data without its read-only views: they show the user's arrays, or a cache counts them."""
     if type(element) is np.ndarray and element.dtype.kind != "O":  # most are
         return 0 if _is_window(element) else element.nbytes
     return nbytes_of(element) - sum([array.nbytes for array in arrays_in(element) if _is_window(array)])
