@@ -73,3 +73,36 @@ def test_what_a_cache_keeps_is_not_counted_twice(name: str, part: float) -> None
     found, run = consumed(made(), "fast", memory)
     assert found == expected
     assert run.ledger.peak_bytes <= memory
+
+
+def lengths(seed: int) -> list[int]:
+    return [int(n) for n in np.random.default_rng(seed).lognormal(6, 1.3, 40).clip(1, 50_000)]
+
+
+def windows_in_turn() -> Any:
+    def inner(i: Any) -> Any:
+        made = ps.Dataset.range(21).map(lambda j: np.zeros(lengths(6)[j], np.float32))
+        return made.window(2).flat_map(lambda window: window)
+
+    return ps.Dataset.range(8).interleave(inner, cycle_length=4)
+
+
+def shuffles_in_turn() -> Any:
+    def inner(i: Any) -> Any:
+        made = ps.Dataset.range(10).filter(lambda j: True).map(lambda j: np.zeros(10 + 4 * int(j) ** 3))
+        return made.shuffle(5, seed=2)
+
+    return ps.Dataset.range(8).interleave(inner, cycle_length=4).padded_batch(3)
+
+
+@pytest.mark.parametrize("made", [windows_in_turn, shuffles_in_turn])
+def test_inner_datasets_make_no_more_than_they_must(made: Callable[[], Any]) -> None:
+    """Nothing is made at once, or reserved, on what larger elements of other datasets will need."""
+    expected, _ = consumed(made(), "fast")
+    sampled = made()
+    memory = sampled.explain(sample=10_000).to_dict()["minimum_bytes"]
+    for dataset in (sampled, made()):
+        found, run = consumed(dataset, "fast", memory)
+        assert found == expected
+        assert run.ledger.peak_bytes <= memory
+        assert run.ledger.charged_bytes == 0

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, arrays_in, nbytes_of
+from ..element import Failed, arrays_in
 
-__all__ = ["NEST_BYTES", "objects_bytes", "objects_of_block", "objects_per_element", "own_bytes"]
+__all__ = ["NEST_BYTES", "lent_bytes", "objects_bytes", "objects_of_block", "objects_per_element"]
 
 # A tuple of an element's number, the element and its size; the number; places in lists, while the element is held and
 # while it is taken apart.
@@ -34,15 +34,11 @@ def objects_bytes(element: Any) -> int:
     return _ENTRY_BYTES + NEST_BYTES + _ARRAY_BYTES * len(arrays_in(element))
 
 
-def own_bytes(element: Any) -> int:
-    """Bytes of an element's data without its read-only views: they show the user's arrays, or a cache counts them."""
-    if type(element) is np.ndarray and element.dtype.kind != "O":  # most are
-        return 0 if _is_window(element) else element.nbytes
-    return nbytes_of(element) - sum([array.nbytes for array in arrays_in(element) if _is_window(array)])
-
-
-def _is_window(array: np.ndarray) -> bool:
-    return array.base is not None and not array.flags.writeable
+def lent_bytes(element: Any) -> int:
+    """Bytes of an element that others count: read-only views show the user's arrays, or what a cache keeps."""
+    if isinstance(element, (np.generic, bytes)):
+        return 0
+    return sum([a.nbytes for a in arrays_in(element) if a.base is not None and not a.flags.writeable])
 
 
 def objects_of_block(block: Block) -> int:

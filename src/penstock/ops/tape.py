@@ -15,7 +15,7 @@ from ..cursor import Cursor, Feed, State
 from ..element import detach, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Share
-from ..memory.singly import objects_bytes, own_bytes
+from ..memory.singly import lent_bytes, objects_bytes
 
 __all__ = ["Tape"]
 
@@ -57,8 +57,7 @@ class Tape:
             charge = self.each_bytes + objects_bytes(rows[0])
             held = [(row, charge) for row in rows]
         else:
-            held = [(detach(row), self._own_bytes(row) + objects_bytes(row)) for row in rows]
-            self.each_bytes = nbytes_of(rows[-1]) + objects_bytes(rows[-1])
+            held = [(detach(row), self._measured(row)) for row in rows]
         total = sum([nbytes for _, nbytes in held])
         self.charge(total)
         self.number += len(held)
@@ -72,17 +71,16 @@ class Tape:
         row = self._feed.next(self._most(demand))
         if row is Feed.END:
             return None
-        around = objects_bytes(row)
-        nbytes = self._own_bytes(row) + around
-        self.each_bytes = nbytes_of(row) + around
+        nbytes = self._measured(row)
         self.charge(nbytes)
         self.number += 1
         return detach(row), nbytes
 
-    def _own_bytes(self, row: Any) -> int:
-        """Bytes of an element that nobody else counts."""
-        # A cache with less room would have it on disk, and who holds it would hold it for himself.
-        return nbytes_of(row) if self._share.frugal else own_bytes(row)
+    def _measured(self, row: Any) -> int:
+        """What an element takes that is held, on this account."""
+        nbytes = self.each_bytes = nbytes_of(row) + objects_bytes(row)
+        # In a sample all of it: a cache with less room would have it on disk, and count nothing.
+        return nbytes if self._share.frugal else nbytes - lent_bytes(row)
 
     def skip_to(self, number: int) -> bool:
         """Moves on to the element of this number; whether the input has as many."""

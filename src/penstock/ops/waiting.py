@@ -31,7 +31,7 @@ from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
 from ..memory.ledger import Share
-from ..memory.singly import own_bytes
+from ..memory.singly import lent_bytes
 from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
@@ -69,7 +69,7 @@ def held_bytes(element: Any) -> int:
         return element.nbytes + _ENTRY_BYTES
     arrays = arrays_in(element)
     nest = 0 if isinstance(element, (np.ndarray, bytes)) else _NEST_BYTES
-    return own_bytes(element) + _ENTRY_BYTES + nest + _ARRAY_BYTES * len(arrays)
+    return nbytes_of(element) - lent_bytes(element) + _ENTRY_BYTES + nest + _ARRAY_BYTES * len(arrays)
 
 
 def memory_needed(count: int, size: ElementSize | None) -> int | None:

@@ -25,6 +25,8 @@ __all__ = ["Window"]
 
 # Windows are given out in blocks only while what is in them stays below this.
 _MOST_BYTES = 1 << 20
+# … and below such a part of the budget: what reads them holds all of them until it has read the last.
+_PART = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,13 +141,13 @@ class _WindowCursor(Cursor):
         windows: list[Any] = []
         nbytes = 0
         self._release_given()
-        while len(windows) < n and nbytes < _MOST_BYTES:
-            if windows and self._window_bytes() > self._context.share.spare_bytes:
-                break
-            if not self._fill(n - len(windows)):
-                break
-            windows.append(self._window([row for row, _ in islice(self._buffer, 0, None, self._stride)]))
+        share = self._context.share
+        room = min(_MOST_BYTES, share.budget_bytes // _PART, share.spare_bytes)
+        while len(windows) < n and nbytes <= room and self._fill(n - len(windows)):
             nbytes += self._window_bytes()
+            if windows and nbytes > room:
+                break  # it stays in the buffer, and is the next one's first
+            windows.append(self._window([row for row, _ in islice(self._buffer, 0, None, self._stride)]))
             self._move_on()
         return Block.of_rows(windows) if windows else None
 
