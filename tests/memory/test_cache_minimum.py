@@ -143,3 +143,37 @@ def test_what_a_cache_keeps_gives_way_to_a_batch(memory: int) -> None:
             assert floors["cache('')"] <= memory // 8  # it is not told to keep what it has
             found += [batch[:, 0].tolist() for batch in run]
         assert sorted(x for batch in found for x in batch) == [i + 1.0 for i in range(200)]
+
+
+def uneven_map(seed: int) -> Any:
+    lengths = np.random.default_rng(seed).lognormal(6, 1.3, COUNT).astype(int) + 1
+    return D.range(COUNT).map(lambda i: np.full(lengths[i], i, np.float32))
+
+
+# The sample has kept some elements, which lie together as a large budget has them.
+BEGUN: dict[str, Callable[[str], Any]] = {
+    "the begin of a file": lambda path: uneven_map(0).cache(path).take(13),
+    "the begin of a file, its last elements in memory": lambda path: uneven_map(13).cache(path).take(13),
+    "the end of a cache": lambda path: uneven_map(5).padded_batch(5).unbatch().cache().skip(7),
+}
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_what_a_sample_has_kept_can_be_read_with_what_it_named(tmp_path: Path, name: str) -> None:
+    expected = [comparable(x) for x in BEGUN[name](str(tmp_path / "other"))]
+    dataset = BEGUN[name](str(tmp_path / "kept"))
+    three_epochs(dataset, dataset.explain(sample=10_000).to_dict()["minimum_bytes"], expected)
+
+
+def test_what_another_dataset_has_kept_can_be_read_with_what_a_sample_named() -> None:
+    """The sample finds all elements in the cache, and does not see what it takes to make one."""
+    calls: list[int] = []
+    cached = D.range(10).map(lambda i: calls.append(int(i)) or np.full(10 + i * 400, i)).cache()
+    assert len(list(cached.batch(1))) == 10
+    dataset = D.sample_from_datasets([cached, cached], seed=1)
+    expected = [comparable(x) for x in dataset.run(epoch=0)]
+    minimum = dataset.explain(sample=10_000).to_dict()["minimum_bytes"]
+    assert minimum < 10 * 4000 * 8 // 2  # less than they take together
+    for _ in range(2):
+        assert [comparable(x) for x in dataset.run(memory=minimum, epoch=0)] == expected
+    assert len(calls) == 10

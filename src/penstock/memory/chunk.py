@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..block import Block, concat_blocks
-from ..element import arrays_in
+from ..element import arrays_in, nbytes_of
 from ..errors import SpecMismatch
 from .ipc import Stored
 from .place import Place, Stretch
 
-__all__ = ["Chunk", "is_idle", "merged", "stacked"]
+__all__ = ["Chunk", "cut", "is_idle", "merged", "stacked"]
 
 
 class Chunk:
@@ -81,6 +81,19 @@ def _joined(one: Chunk, other: Chunk) -> Chunk | None:
     stored = Stored(first.offset, first.nbytes + second.nbytes, first.num_rows + second.num_rows)
     place = Place(one.place.reader, stored)
     return Chunk(one.size + other.size, None, place, place.index_bytes, one.num_batches + other.num_batches)
+
+
+def cut(rows: list[Any], least_bytes: int, most_bytes: int) -> list[slice]:
+    """Parts of some elements, each no larger than this or of one element; none of which counts as less than that."""
+    parts: list[slice] = []
+    start = length = 0
+    for stop, row in enumerate(rows):
+        nbytes = max(least_bytes, nbytes_of(row))
+        if stop > start and length + nbytes > most_bytes:
+            parts.append(slice(start, stop))
+            start, length = stop, 0
+        length += nbytes
+    return [*parts, slice(start, len(rows))]
 
 
 def is_idle(chunk: Chunk) -> bool:

@@ -34,7 +34,7 @@ from ..element import Structure, nbytes_of
 from ..errors import OverBudget
 from .arena import slot_bytes
 from .batch_index import BATCH_INDEX_BYTES, BatchIndex
-from .chunk import Chunk, is_idle, merged, stacked
+from .chunk import Chunk, cut, is_idle, merged, stacked
 from .ledger import Share
 from .place import BATCH_HEAD_BYTES, CHUNK_ROWS, Files, Place, Stretch, most_index_bytes
 
@@ -108,10 +108,12 @@ class KeptElements:
     @property
     def to_read_bytes(self) -> int | None:
         """What reading a batch takes at most; None where nobody knows, or elements can be made again."""
-        if self._index is None or not self._index.num_rows:
+        if self._index is None or not self.num_kept:
             return None
         nbytes = self._index.largest_bytes
-        return slot_bytes(nbytes) + (nbytes if self._index.reader.makes_copies else 0)
+        stored = slot_bytes(nbytes) + (nbytes if self._index.reader.makes_copies else 0)
+        # The tail will be a batch as well; its length is that of copies, too.
+        return max(stored, slot_bytes(self._tail_length + BATCH_HEAD_BYTES) if self._tail else 0)
 
     @property
     def failed(self) -> bool:
@@ -200,11 +202,15 @@ class KeptElements:
         saved = sum(chunk.nbytes for chunk in self._chunks) - sum(chunk.nbytes for chunk in chunks)
         if not saved:
             return False
+        self._rearrange(chunks)
+        self._discharge(saved)
+        return True
+
+    def _rearrange(self, chunks: list[Chunk]) -> None:
+        """The same elements in other chunks."""
         first = self._starts[0]
         self._chunks = chunks
         self._starts = [first, *(first + size for size in accumulate(chunk.size for chunk in chunks[:-1]))]
-        self._discharge(saved)
-        return True
 
     def _chunk_limits(self) -> tuple[int, int]:
         """How many elements a chunk has, and how many bytes."""
@@ -329,6 +335,22 @@ class KeptElements:
             chunk.block, chunk.nbytes = None, index_bytes
             self._release_pinned()
 
+    def _move_in_pieces(self, chunk: Chunk, most_bytes: int) -> None:
+        """The same for a chunk of which a run has no room to read all at once: as several."""
+        assert chunk.block is not None
+        rows, pieces = chunk.block.rows(), []
+        for part in cut(rows, chunk.nbytes // chunk.size, max(most_bytes, 2 * self._most_index_bytes(rows))):
+            place = self._store(rows[part])
+            if place is None:
+                return
+            pieces.append(Chunk(part.stop - part.start, None, place, self._index_bytes_of(place)))
+        del rows  # or somebody would look at it
+        where = self._chunks.index(chunk)
+        self._rearrange([*self._chunks[:where], *pieces, *self._chunks[where + 1 :]])
+        self._pinned.append(Chunk(chunk.size, chunk.block, None, chunk.nbytes - sum(piece.nbytes for piece in pieces)))
+        chunk.block = None
+        self._release_pinned()
+
     def _release_pinned(self) -> None:
         """Takes what went to disk off the ledgers as soon as nobody looks at it."""
         for chunk in [chunk for chunk in self._pinned if is_idle(chunk)]:
@@ -365,6 +387,9 @@ class KeptElements:
         with self._lock:
             self._release_pinned()
             self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
+            is_ours = self._index is not None and self._owner == os.getpid()
+            if is_ours and share.lacking_bytes > 0 and share.would_help:
+                self._close_tail()  # to the file, where it costs no place in an index
 
     # What is kept outlives a run, but while a run is open it is on its ledger: once, however many cursors read it, and
     # in however many places of the plan.
@@ -400,7 +425,7 @@ class KeptElements:
             self._close_tail()
         for chunk in self._movable if self._owner == os.getpid() else ():
             if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and is_idle(chunk):
-                self._move(chunk)
+                self._move_in_pieces(chunk, share.budget_bytes // 16)
         self._move_newest(is_short)
 
     def leave(self, share: Share) -> None:

@@ -63,8 +63,9 @@ class Share:
     @property
     def spare_bytes(self) -> int:
         """What it may use at a time to make more than one element at once; none where all is needed elsewhere."""
-        # A quarter: the stages above and below have blocks of their own to make.
-        return 0 if self._ledger.frugal else max(0, self.free_bytes - self._ledger.headroom_bytes) // 4
+        # A quarter: the stages above and below have blocks of their own to make. Nothing of its floor, which is for
+        # larger elements that are still to come.
+        return 0 if self._ledger.frugal else max(0, self._ledger.slack_bytes - self._ledger.headroom_bytes) // 4
 
     @property
     def num_waiting(self) -> int:

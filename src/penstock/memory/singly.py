@@ -14,7 +14,15 @@ import numpy as np
 from ..block import Block
 from ..element import Failed, arrays_in, parts_of
 
-__all__ = ["are_alike", "nest_bytes", "objects_bytes", "objects_in", "objects_of_block", "objects_per_element"]
+__all__ = [
+    "are_alike",
+    "lent_bytes",
+    "nest_bytes",
+    "objects_bytes",
+    "objects_in",
+    "objects_of_block",
+    "objects_per_element",
+]
 
 # A tuple of an element's number, the element and its size; the number; places in lists, while the element is held and
 # while it is taken apart.
@@ -50,6 +58,13 @@ def objects_in(element: Any) -> int:
 def are_alike(block: Block) -> bool:
     """Whether all elements of a block take the same, in data and objects."""
     return block.columns is not None and not any(column.dtype.hasobject for column in block.columns)
+
+
+def lent_bytes(element: Any) -> int:
+    """Bytes of an element that others count: read-only views show the user's arrays, or what a cache keeps."""
+    if isinstance(element, (np.generic, bytes)):
+        return 0
+    return sum([a.nbytes for a in arrays_in(element) if a.base is not None and not a.flags.writeable])
 
 
 def objects_of_block(block: Block) -> int:

@@ -2,10 +2,14 @@
 
 The contract between stages: a block is its maker's until the maker is asked again. Who keeps elements longer than that
 puts them on his own account. So each stage that makes elements has one Transit, which decides how many to make at a
-time, and counts them until the next pull.
+time, and counts them until the next pull. What it reserves for elements to come, others may have who would be refused
+something else: those of the same thread, which cannot be making one at that moment.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock, get_ident
 
 from .ledger import Share
 
@@ -31,7 +35,7 @@ class Transit:
             later ones are expected to be as large as the largest so far.
     """
 
-    __slots__ = ("_each", "_exact", "_reserved", "_room", "_share", "_used")
+    __slots__ = ("_each", "_exact", "_handing_over", "_reserved", "_room", "_share", "_take_back", "_thread", "_used")
 
     is_of_part = False
 
@@ -42,10 +46,24 @@ class Transit:
         self._reserved = 0
         self._used = 0
         self._room = 0
+        self._thread = 0  # that makes elements
+        # From one thread to another. Reentrant: a garbage collection in here may close the stage.
+        self._handing_over = RLock()
+        self._take_back: Callable[[], None] | None = None
+
+    def _let_go(self) -> None:
+        """Somebody is short of memory: gives up what is reserved and not there."""
+        with self._handing_over:
+            if self._reserved > self._used and self._thread == get_ident() and self._share.would_help:
+                unused, self._reserved = self._reserved - self._used, self._used
+                self._share.discharge(unused)
 
     def begin(self, n: int) -> int:
         """The stage is asked for n elements; returns how many it should make now, one at least."""
         share = self._share
+        if self._thread != get_ident():
+            with self._handing_over:
+                self._thread = get_ident()
         if self._used < self._reserved // 2:  # there was a large one, and it is gone
             share.discharge(self._reserved - 2 * self._used)
             self._reserved = 2 * self._used
@@ -61,8 +79,11 @@ class Transit:
         self._room = max(self._reserved, floor, spare)
         if not self._exact:  # the last one may be as large as any
             self._room = max(0, self._room - max(0, floor - each))
-        if each > self._reserved and share.try_charge(each - self._reserved):
-            self._reserved = each
+        more = each - self._reserved
+        if more > 0 and share.try_charge(more):
+            self._reserved += more
+            if self._take_back is None:
+                self._take_back = share.on_shortage(self._let_go)
         if n > _FEW:  # many small ones weigh more than their data
             n = min(n, max(_FEW, min(MOST_SINGLY, self._room // (each + _OBJECT_BYTES))))
         return n if n * each <= self._room else max(1, self._room // each)
@@ -121,5 +142,9 @@ class Transit:
 
     def close(self) -> None:
         """Nothing is on its way any more."""
-        self._share.discharge(self._reserved)
-        self._reserved = self._used = 0
+        if self._take_back is not None:
+            self._take_back()
+            self._take_back = None
+        with self._handing_over:
+            reserved, self._reserved, self._used = self._reserved, 0, 0
+            self._share.discharge(reserved)

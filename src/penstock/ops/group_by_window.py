@@ -142,7 +142,7 @@ class _GroupByWindowCursor(Cursor):
                 if self._carried is not None:
                     block = self._carrying.owned(block)
             else:
-                if self._spent and self._spent[-1].nbytes > self._context.share.spare_bytes:
+                if self._spent and self._grouping.window_bytes(self._spent[-1]) > self._context.share.spare_bytes:
                     break  # there may be no room for another window beside those that what was gathered lies in
                 group = self._grouping.next()
                 if group is None:

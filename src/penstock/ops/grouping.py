@@ -118,6 +118,10 @@ class Grouping:
         """Whether the later half of the elements brought keys that the earlier one did not have."""
         return 2 * self._last_new_key > self._tape.number
 
+    def window_bytes(self, group: Group) -> int:
+        """What a window's elements take, about, on whoever's account."""
+        return max(group.nbytes, len(group.members) * self._tape.each_bytes)
+
     def next(self) -> Group | Failed | None:
         """The next window, a failure, or None at the end."""
         while self._waiting or self._read():

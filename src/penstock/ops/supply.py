@@ -37,7 +37,7 @@ class Pace:
     def adapt(self, elapsed_ns: int, num_read: int, each_bytes: int) -> None:
         """Learns from what was read last: quick and small ones may come several at a time, and more each time."""
         quick = _QUICK_NS * num_read // max(1, elapsed_ns)
-        small = min(_MOST_BYTES, self._share.budget_bytes // 8, self._share.spare_bytes) // max(1, each_bytes)
+        small = min(_MOST_BYTES, self._share.budget_bytes // 64, self._share.spare_bytes) // max(1, each_bytes)
         self.demand = max(1, min(quick, small, _MOST_ELEMENTS, self.demand * 2))
 
 

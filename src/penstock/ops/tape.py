@@ -15,7 +15,7 @@ from ..cursor import Cursor, Feed, State
 from ..element import detach, is_dataset, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Share
-from ..memory.singly import are_alike, objects_bytes
+from ..memory.singly import are_alike, lent_bytes, objects_bytes
 from .overlap import Overlap
 
 __all__ = ["Tape"]
@@ -34,14 +34,15 @@ class Tape:
     one are the objects alone, and the rest, which is charged too, is told by `overlap.left` when it leaves.
     """
 
-    __slots__ = ("_anchors", "_each", "_feed", "_overlap", "_share", "charged_bytes", "number")
+    __slots__ = ("_anchors", "_feed", "_overlap", "_share", "charged_bytes", "each_bytes", "number")
 
     def __init__(self, cursor: Cursor, share: Share, overlap: Overlap | None = None) -> None:
         self._overlap = overlap
         self._feed = Feed(cursor)
         self._share = share
         self._anchors: list[tuple[int, State]] = [(0, self._feed.state())]
-        self._each = _BLOCK_BYTES
+        #: What the last element takes, on whoever's account.
+        self.each_bytes = _BLOCK_BYTES
         #: Bytes of the elements that were read and not released.
         self.charged_bytes = 0
         #: The number of the element that is read next.
@@ -49,7 +50,7 @@ class Tape:
 
     def _most(self, demand: int) -> int:
         """How many elements may be read at once, of those that are sure to be read."""
-        return max(1, min(demand, _BLOCK_ELEMENTS, _BLOCK_BYTES // max(1, self._each)))
+        return max(1, min(demand, _BLOCK_ELEMENTS, _BLOCK_BYTES // max(1, self.each_bytes)))
 
     def next_rows(self, demand: int) -> list[tuple[Any, int]]:
         """Like `next`, but up to `demand` elements, all of which are sure to be held; none at the end."""
@@ -58,11 +59,10 @@ class Tape:
             return []
         rows, columns = block.rows(), block.columns
         if columns is not None and are_alike(block) and all(column.ndim == 1 for column in columns):
-            charge = self._each = nbytes_of(rows[0]) + objects_bytes(rows[0])
+            charge = self.each_bytes = nbytes_of(rows[0]) + objects_bytes(rows[0])
             held = [(row, charge) for row in rows]  # numbers: nothing to detach
         else:
-            held = [(detach(row), nbytes_of(row) + objects_bytes(row)) for row in rows]
-            self._each = held[-1][1]
+            held = [(detach(row), self._measured(row)) for row in rows]
         total = sum([nbytes for _, nbytes in held])
         self.charge(total)
         self.number += len(held)
@@ -76,14 +76,20 @@ class Tape:
         row = self._feed.next(self._most(demand))
         if row is Feed.END:
             return None
-        nbytes, objects = nbytes_of(row), objects_bytes(row)
-        self._each = nbytes + objects
+        nbytes = self._measured(row)
         self.number += 1
         if self._overlap is not None and is_dataset(row):
-            self.charge(objects + self._overlap.entered(row))
-            return row, objects
-        self.charge(self._each)
-        return detach(row), self._each
+            nbytes = objects_bytes(row)
+            self.charge(nbytes + self._overlap.entered(row))
+            return row, nbytes
+        self.charge(nbytes)
+        return detach(row), nbytes
+
+    def _measured(self, row: Any) -> int:
+        """What an element takes that is held, on this account."""
+        nbytes = self.each_bytes = nbytes_of(row) + objects_bytes(row)
+        # In a sample all of it: a cache with less room would have it on disk, and count nothing.
+        return nbytes if self._share.frugal else nbytes - lent_bytes(row)
 
     def skip_to(self, number: int) -> bool:
         """Moves on to the element of this number; whether the input has as many."""

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import arrays_in, detach, nbytes_of
+from ..element import detach, nbytes_of
 from ..errors import OverBudget, PenstockError
 from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
 from ..memory.ledger import Share
-from ..memory.singly import nest_bytes, objects_in
+from ..memory.singly import lent_bytes, nest_bytes, objects_in
 from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
@@ -66,9 +66,7 @@ def held_bytes(element: Any) -> int:
         return (0 if is_view else element.nbytes) + _ENTRY_BYTES + _ARRAY_BYTES
     if isinstance(element, np.generic):
         return element.nbytes + _ENTRY_BYTES
-    arrays = arrays_in(element)
-    own = nbytes_of(element) - sum(a.nbytes for a in arrays if a.base is not None and not a.flags.writeable)
-    return own + _ENTRY_BYTES + objects_in(element)
+    return nbytes_of(element) - lent_bytes(element) + _ENTRY_BYTES + objects_in(element)
 
 
 def memory_needed(count: int, size: ElementSize | None) -> int | None:

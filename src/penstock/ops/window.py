@@ -26,6 +26,8 @@ __all__ = ["Window"]
 
 # Windows are given out in blocks only while what is in them stays below this.
 _MOST_BYTES = 1 << 20
+# … and below such a part of the budget: what reads them holds all of them until it has read the last.
+_PART = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,15 +144,19 @@ class _WindowCursor(Cursor):
         windows: list[Any] = []
         nbytes = 0
         self._release_given()
-        while len(windows) < n and nbytes < _MOST_BYTES:
-            if windows and self._tape.charged_bytes > self._context.share.spare_bytes:
-                break
-            if not self._fill(n - len(windows)):
-                break
+        share = self._context.share
+        room = min(_MOST_BYTES, share.budget_bytes // _PART, share.spare_bytes)
+        while len(windows) < n and nbytes <= room and self._fill(n - len(windows)):
+            nbytes += self._window_bytes()
+            if windows and nbytes > room:
+                break  # it stays in the buffer, and is the next one's first
             windows.append(self._window([row for row, _ in islice(self._buffer, 0, None, self._stride)]))
-            nbytes += self._tape.charged_bytes
             self._move_on()
         return Block.of_rows(windows) if windows else None
+
+    def _window_bytes(self) -> int:
+        """What a window's elements take, about, on whoever's account."""
+        return max(self._tape.charged_bytes, len(self._buffer) * self._tape.each_bytes)
 
     def _release_given(self) -> None:
         self._tape.release(self._given_bytes)

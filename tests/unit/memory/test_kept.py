@@ -241,6 +241,21 @@ def test_a_smaller_run_moves_each_chunk_once(space: SpillSpace) -> None:
     assert len(on_disk(kept)) > 10
 
 
+def test_what_is_too_large_for_a_smaller_run_goes_to_disk_in_pieces(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    first = joined(kept, 10_000_000)
+    for i in range(300):  # the second chunk is the tail
+        append(kept, np.full(100 + i, i))
+    kept.leave(first)
+    share = joined(kept, 200_000)
+    assert share.charged_bytes == kept.nbytes <= 200_000 * 3 // 4
+    places = {found.place for i in on_disk(kept) if isinstance(found := kept.find(i, 1), Stretch)}
+    assert len(places) > 30
+    assert max(place.stored.nbytes for place in places) < 200_000 // 8
+    assert all_of(kept) == list(range(300))
+    kept.leave(share)
+
+
 def test_rows_that_are_alike_can_be_read_one_by_one(space: SpillSpace) -> None:
     kept = KeptElements(Overflow(lambda: space))
     share = joined(kept, 800_000)

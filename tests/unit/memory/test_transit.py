@@ -123,3 +123,19 @@ def test_what_a_stage_held_is_adopted_without_being_free_for_a_moment(blocks: li
         assert held + each * count <= share.charged_bytes <= ledger.charged_bytes - others.charged_bytes
     transit.close()
     assert share.charged_bytes == 0
+
+
+def test_what_is_reserved_and_not_there_others_may_have_who_would_be_refused() -> None:
+    ledger = Ledger(2000)
+    share = ledger.share("map", 2000)
+    transit = Transit(share, None)
+    transit.begin(1)
+    transit.add(1000)
+    transit.begin(1)
+    assert ledger.charged_bytes == 1250
+    lease = share.acquire(900)
+    assert ledger.charged_bytes == 900
+    transit.add(1000)
+    lease.release()
+    transit.close()
+    assert ledger.charged_bytes == 0

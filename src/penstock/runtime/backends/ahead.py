@@ -94,6 +94,10 @@ class AheadCursor(Cursor):
     def _num_ready(self) -> int:
         return sum(item.size - item.offset for item in self._ready)
 
+    def _ready_bytes(self) -> int:
+        """What lies ready, also what is on another stage's account: a cache cannot let go of what somebody holds."""
+        return sum(item.block.nbytes for item in self._ready if item.block is not None)
+
     def _work(self) -> None:
         changed = self._threads.changed
         while True:
@@ -133,6 +137,8 @@ class AheadCursor(Cursor):
             return 0, None
         if self._num_ready() >= self._capacity:
             self._was_full = True
+            return 0, None
+        if self._share.is_untried and self._ready_bytes() > self._share.budget_bytes // 8:
             return 0, None
         # What nobody waits for yet is a luxury even if nothing is there.
         num_in_flight = len(self._ready) + (self._given is not None) + (not self._wanted)
