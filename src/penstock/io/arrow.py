@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..cursor import Cursor, State
-from ..errors import BadType, FormatError
+from ..errors import BadArgument, BadType, FormatError
 from ..indexed import IndexCursor
 from ..order import RangeOrder
 from ..plan.footprint import Footprint, Sizes, one_element, times
@@ -200,7 +200,7 @@ def _as_table(given: Any) -> Any:
 def _look_at_files(paths: tuple[str, ...], on_error: str) -> tuple[Any, list[Piece] | None]:
     """The schema of the file that says what rows are, and all record batches if they are there at once, mapped."""
     if not paths:
-        raise FormatError("table_or_path: expected one file or more, got none: there are no columns without a file")
+        raise BadArgument("table_or_path: expected one file or more, got none: there are no columns without a file")
     _, schema = first_look(paths, _schema_of, on_error)
     with _LOOKING:
         return schema, _mapped_files(paths, schema, _own_pool())

@@ -17,7 +17,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, leaf_bytes
-from ..errors import FormatError, OverBudget, SpillError
+from ..errors import BadArgument, FormatError, OverBudget, SpillError
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Room
 from ..spec import UNKNOWN, Spec
@@ -84,7 +84,7 @@ class FromParquet(StreamsFiles, Op):
         fields = self.__dict__
         fields["_paths"] = paths = tuple(expand_paths(self.paths, "paths"))
         if not paths:
-            raise FormatError("paths: expected one file or more, got none: there are no columns without a file")
+            raise BadArgument("paths: expected one file or more, got none: there are no columns without a file")
         first, (fields["_table"], layout) = first_look(paths, self._look_at, self.on_error)
         layouts = [layout]
         left = _MOST_LOOKED_AT - layout.num_groups
@@ -213,6 +213,9 @@ class _Rows:
             self._leave_group()
             self._to_drop = self._row
             raise
+        except FormatError as error:
+            self._end_group()
+            return error
         except (pa.ArrowException, OSError) as error:
             at = f"row group {self._group}, after row {self._before + self._row:,}"
             self._end_group()

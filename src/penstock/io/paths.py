@@ -45,7 +45,6 @@ __all__ = [
 INDEX_ENDING = ".penstock-index"
 
 _COMPRESSIONS = (None, "", "GZIP", "ZLIB")
-_GZIP_MAGIC = b"\x1f\x8b"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _WILD = re.compile(r"[*?\[]")
 
@@ -173,6 +172,9 @@ def check_compression(name: str, value: Any) -> str | None:
 def stored_compression(path: str) -> str | None:
     """The compression that a file's name tells."""
     return "GZIP" if path.endswith((".gz", ".tgz")) else None
+
+
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def found_compression(path: str) -> str | None:

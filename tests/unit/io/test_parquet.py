@@ -142,6 +142,24 @@ def test_a_damaged_row_group_is_one_error(tmp_path: Path) -> None:
         list(ps.Dataset.from_parquet(path))
 
 
+def test_a_damaged_name_of_a_column_is_an_error_in_its_place(tmp_path: Path) -> None:
+    """Once for each place of a footer that has the name: the schema, and each row group."""
+    good = tmp_path / "good"
+    pq.write_table(pa.table({"abcdef": [1, 2]}), good, row_group_size=1, store_schema=False)
+    data, names, at = good.read_bytes(), [], -1
+    while (at := data.find(b"abcdef", at + 1)) >= 0:
+        names.append(tmp_path / f"bad{len(names)}")
+        names[-1].write_bytes(data[:at] + b"\xff" + data[at + 1 :])
+    assert len(names) == 3
+    run = ps.Dataset.from_parquet([good, *names], on_error="skip").run()
+    assert [row["abcdef"] for row in run] == [1, 2, 2, 1]
+    assert failed_by_file(run) == {str(name): 1 for name in names}
+    for name in names:
+        with pytest.raises(ps.errors.FormatError, match=rf"{name}.*: (?i:.*utf-8)"):
+            ps.Dataset.from_parquet(name)
+    check_op(ps.Dataset.from_parquet([good, *names]))
+
+
 @pytest.mark.parametrize("columns", [["x", "v"], ["s", "x"], ["l"]])
 def test_the_minimum_is_enough(tmp_path: Path, columns: list[str]) -> None:
     big = pa.concat_tables([TABLE] * 10).combine_chunks()
