@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import FormatError
 
-__all__ = ["check_schema"]
+__all__ = ["check_names", "check_schema"]
 
 
 def check_schema(schema: Any, path: str) -> None:
@@ -21,6 +21,12 @@ def check_schema(schema: Any, path: str) -> None:
                 raise FormatError(f"{path}: expected lists of some size in column {field.name}, got a size of {size:,}")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: expected names of columns in UTF-8, got {error.object[:60]!r}") from None
+
+
+def check_names(schema: Any) -> None:
+    """Decodes all names, as whoever asks for them will: a `UnicodeDecodeError` if one is not in UTF-8."""
+    for _ in _fields(schema):
+        pass
 
 
 def _fields(fields: Iterable[Any]) -> Iterator[Any]:

@@ -45,9 +45,10 @@ class FromParquet(StreamsFiles, Op):
     """The rows of Parquet files as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
-    list an array of its own length, a struct a dict. All files must have the columns of the first, in the same types
-    (with `on_error="skip"`, of the first that can be read). A row with a null where none can be, and a damaged row
-    group, are errors in their place, and what follows is read.
+    list an array of its own length, a struct a dict. Lists of one length in a list are an array of more dimensions. All
+    files must have the columns of the first, in the same types (with `on_error="skip"`, of the first that can be read).
+    A row with a null where none can be, or with lists of unequal lengths in one, and a damaged row group, are errors in
+    their place, and what follows is read.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them.

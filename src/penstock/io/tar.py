@@ -290,7 +290,7 @@ class _Samples:
         return info
 
     def _is_end(self) -> bool:
-        """Whether two blocks of zeros come next, or one at the end of the file. They stay: positions are before them."""
+        """Whether two blocks of zeros come next, or one and the file's end. They stay: positions are before them."""
         window = self._window
         if window.peek(_BLOCK).strip(b"\0"):
             return False

@@ -140,8 +140,8 @@ def test_damaged_schemas_are_errors_in_their_place(tmp_path: Path) -> None:
         try:
             list(ps.Dataset.from_arrow(names[1]))
         except ps.errors.FormatError as error:
-            assert names[1] in str(error)
             said.append(str(error))
+    assert all(names[1] in text for text in said)
     assert any("expected names of columns in UTF-8" in text for text in said)
     assert any("expected lists of some size in column v, got a size of -" in text for text in said)
 
