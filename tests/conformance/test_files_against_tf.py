@@ -169,6 +169,12 @@ CSV: list[tuple[bytes, list[Any], dict[str, Any]]] = [
     (b'"",1\n', [["d"], [np.int32(5)]], {}),
     (b"h1,h2\na,1\n", [S, N], {"header": True}),
     (b'"h\n1",h2\na,1\n', [S, N], {"header": True}),
+    (b'"h1,h2\na,1\nb,2\n', [S, N], {"header": True}),
+    (b'h"1,h2\na,1\nb,2\n', [S, N], {"header": True}),
+    (b'"h"1,h2\na,1\n"b",2\nc,3\n', [S, N], {"header": True}),
+    (b'"h1" ,h2\na,1\nb,2\n', [S, N], {"header": True}),
+    (b'"h""1",h2\na,1\nb,2\n', [S, N], {"header": True}),
+    (b'h"1,h2\na,1\nb,2\n', [S, N], {"header": True, "use_quote_delim": False}),
     (b"", [S, N], {"header": True}),
     (b"h", [S, N], {"header": True}),
     (b"", [S, N], {}),
@@ -226,7 +232,7 @@ def test_random_csv_is_read_as_tf_data_reads_it(tmp_path: Path, seed: int) -> No
     for _ in range(12):
         pieces = random.choice([b"a", b"1", b",", b",", b'"', b"\n", b"\r\n", b" ", b'"b"', b'""'], 40)
         (tmp_path / "a.csv").write_bytes(b"".join(pieces.tolist()))
-        for options in ({}, {"use_quote_delim": False}):
+        for options in ({}, {"use_quote_delim": False}, {"header": True}):
             theirs = all_places(tf.data.experimental.CsvDataset(str(tmp_path / "a.csv"), [["d"], ["e"]], **options))
             ours = all_places(ps.CsvDataset(tmp_path / "a.csv", [["d"], ["e"]], **options))
             assert ours == theirs, (tmp_path / "a.csv").read_bytes()

@@ -81,4 +81,9 @@ def _is_plain(feature: Any) -> bool:
     if type(feature).__name__ not in _PLAIN:
         return False
     inner = getattr(feature, "feature", None)
-    return inner is None or _is_plain(inner)
+    return inner is None or (_is_plain(inner) and not _is_list(inner))
+
+
+def _is_list(feature: Any) -> bool:
+    """Whether it is a list of any length. Where such lists are in lists, `datasets` gives what no array can be, too."""
+    return getattr(feature, "feature", None) is not None and getattr(feature, "length", -1) < 0

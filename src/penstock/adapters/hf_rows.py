@@ -10,7 +10,8 @@ import numpy as np
 
 from ..element import Failed
 from ..errors import BadArgument, FormatError
-from ..io.arrow_arrays import TableColumns, has_null
+from ..io.arrow_arrays import TableColumns
+from ..io.arrow_values import has_null
 
 __all__ = ["DecodedRows", "SelectedRows", "Stream"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..cursor import Cursor, State
-from ..errors import BadType, FormatError
+from ..errors import BadArgument, BadType, FormatError
 from ..indexed import IndexCursor
 from ..memory.arrow_library import load as load_arrow
 from ..order import RangeOrder
@@ -44,7 +44,9 @@ class FromArrow(StreamsFiles, Op):
     """The rows of an Arrow table, or of Arrow IPC files, as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
-    list an array of its own length, a struct a dict. A row with a null where none can be is an error in its place.
+    list an array of its own length, a struct a dict. Lists of one length in a list are an array of more dimensions; a
+    table with such is read as a stream. A row with a null where none can be, or with lists of unequal lengths in one,
+    is an error in its place.
 
     Args:
         table_or_path: A `pyarrow` table, record batch, or anything that gives one (a Polars frame, say); or a path, a
@@ -103,7 +105,8 @@ class FromArrow(StreamsFiles, Op):
         fields["_files"] = tuple(files.values())
         fields["_num_rows"] = UNKNOWN if batches is None else sum(piece.batch.num_rows for piece in batches)
         nulls = [leaf for piece in batches or () for leaf in self._table.with_nulls(piece.batch)]
-        fields["_refuses_some"] = any(leaf.fill is None for leaf in nulls)
+        may_be_uneven = any(leaf.may_be_uneven for leaf in self._table.leaves)
+        fields["_refuses_some"] = may_be_uneven or any(leaf.fill is None for leaf in nulls)
         fields["_plain"] = None if batches is None or nulls else self._views(batches)
 
     def _views(self, pieces: list[Piece]) -> tuple[list[np.ndarray], ...] | None:
@@ -214,7 +217,7 @@ def _as_table(given: Any) -> Any:
 def _look_at_files(paths: tuple[str, ...], on_error: str) -> tuple[Any, list[Piece] | None]:
     """The schema of the file that says what rows are, and all record batches if they are there at once, mapped."""
     if not paths:
-        raise FormatError("table_or_path: expected one file or more, got none: there are no columns without a file")
+        raise BadArgument("table_or_path: expected one file or more, got none: there are no columns without a file")
     _, schema = first_look(paths, _schema_of, on_error)
     with _LOOKING:
         return schema, _mapped_files(paths, schema, _own_pool())

@@ -14,6 +14,7 @@ from ..element import Failed
 from ..errors import FormatError
 from ..plan.op import Context, Room
 from .arrow_arrays import Decoded, TableColumns
+from .arrow_schema import check_schema
 from .arrow_sizes import BatchSize, BatchSizes, buffers_of, few_rows, made_bytes
 from .paths import is_local, local_path, open_arrow, readable
 
@@ -32,7 +33,12 @@ def open_ipc(path: str, mapped: bool = False, pool: Any = None) -> tuple[Any, An
             raise FormatError(f"{path}: expected an Arrow IPC file, got an empty one")
         source = pa.memory_map(local_path(path)) if mapped else open_arrow(path)
     try:
-        return source, pa.ipc.open_file(source, memory_pool=pool)
+        reader = pa.ipc.open_file(source, memory_pool=pool)
+        check_schema(reader.schema, path)
+        return source, reader
+    except FormatError:
+        source.close()
+        raise
     except (pa.ArrowException, OSError) as error:
         size = source.size()
         source.close()

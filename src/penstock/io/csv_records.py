@@ -32,7 +32,8 @@ _END = re.compile(rb"[\r\n]")
 class CsvRecords(StreamsFiles, Op):
     """The records of CSV files as tuples of fields.
 
-    A record ends with LF, CR LF or CR. A record that does not fit is an error in its place, and the next one follows.
+    A record ends with LF, CR LF or CR. A record that does not fit, and a header with wrong quotes, are errors in their
+    place, and the next one follows.
 
     Args:
         filenames: A path, a pattern, a URI, or a list of them.
@@ -170,11 +171,18 @@ class _Records:
         try:
             if compressed:
                 self._window.pass_over(offset)
-            if position is None and op.header and not self._record():
-                raise FormatError(f"{path}: expected a header, the file is empty")
+            #: What is wrong with the header, which is told in the place of a first element, as in tf.data.
+            self._bad_header = self._header() if position is None and op.header else ""
         except BaseException:
             self._window.close()
             raise
+
+    def _header(self) -> str:
+        """Reads the header; what is wrong with it."""
+        header = self._record()
+        if header is None:
+            raise FormatError(f"{self._path}: expected a header, the file is empty")
+        return header[1]
 
     def _record(self) -> tuple[list[bytes], str] | None:
         """The next record: its fields, and what is wrong with it; None at the end."""
@@ -275,6 +283,10 @@ class _Records:
             return Failed(FormatError(f"{self._path}, record {number:,}: {error}"))
 
     def read(self, n: int, room: Room) -> Block | None:
+        if self._bad_header:
+            error = FormatError(f"{self._path}, header: {self._bad_header}")
+            self._bad_header = ""
+            return Block.of_rows([Failed(error)], has_failures=True)
         block = self._plain_records(n, room)
         if block is not None:
             return block
@@ -313,7 +325,9 @@ class _Records:
         return Block.of_columns(self._structure, columns, size)
 
     def skip(self, n: int) -> int:
-        skipped = 0
+        skipped = int(n > 0 and bool(self._bad_header))
+        if skipped:
+            self._bad_header = ""
         try:
             while skipped < n and self._record() is not None:
                 skipped += 1
@@ -324,7 +338,7 @@ class _Records:
         return skipped
 
     def position(self) -> State:
-        return [self._window.offset, self._number]
+        return None if self._bad_header else [self._window.offset, self._number]
 
     def close(self) -> None:
         self._window.close()

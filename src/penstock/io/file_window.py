@@ -88,10 +88,14 @@ class FileWindow:
 
     def take(self, nbytes: int) -> bytes:
         """The next bytes, of those that are there."""
-        with memoryview(self.data) as view:
-            taken = bytes(view[self.start : self.start + nbytes])
+        taken = self.peek(nbytes)
         self.drop(nbytes)
         return taken
+
+    def peek(self, nbytes: int) -> bytes:
+        """The next bytes, as far as they are there; they stay."""
+        with memoryview(self.data) as view:
+            return bytes(view[self.start : min(self.start + nbytes, self.stop)])
 
     def drop(self, nbytes: int) -> None:
         """Leaves the next bytes, of those that are there, behind."""

@@ -16,6 +16,7 @@ from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
+from .arrow_schema import check_names
 from .file_window import FileWindow
 from .large_integers import about_integers, in_json
 from .paths import expand_paths, shown_paths
@@ -36,15 +37,17 @@ class FromJsonLines(StreamsFiles, Op):
     """The objects of JSON lines files as dicts.
 
     An object inside another is a dict, an array an array of its own length, a string `bytes`; integers are int64, or
-    uint64 where some are larger and none is negative. Names and types are those
+    uint64 where some are larger and none is negative. Arrays of one length in an array are an array of more dimensions;
+    arrays of objects are refused. Names and types are those
     of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be read; where lines do
     not agree, those of most; lines nested more than 100 deep do not count. A value that does not fit, one that is
-    missing or null, and a name that was not there, are errors in their place that name file and row.
+    missing or null, arrays of unequal lengths in one, and a name that was not there, are errors in their place that
+    name file and row. Rows are the objects, from 0: blank lines do not count, and each of two objects on a line does.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
         columns: The names to read; all others are passed over. None: all.
-        dtypes: Types by name, instead of those found.
+        dtypes: Types by name, instead of those found: for an array that of its values, for an object a dict.
         fill_null: A value in the place of what is missing, where it fits, or a dict of values by name.
         buffer_size: Bytes to read and parse at a time, 256 kB unless given; fewer where the budget is short.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
@@ -135,7 +138,7 @@ def _pieces(text: bytes) -> list[Any] | Exception:
 
     try:
         table = _parsed(text, None, False)
-        table.schema.names  # noqa: B018  which must be UTF-8
+        check_names(table.schema)
         return [table]
     except (pa.ArrowException, UnicodeDecodeError) as error:
         lines, failure = _lines(text), error

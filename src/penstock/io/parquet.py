@@ -17,7 +17,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, leaf_bytes
-from ..errors import FormatError, OverBudget, SpillError
+from ..errors import BadArgument, FormatError, OverBudget, SpillError
 from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Room
@@ -46,9 +46,10 @@ class FromParquet(StreamsFiles, Op):
     """The rows of Parquet files as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
-    list an array of its own length, a struct a dict. All files must have the columns of the first, in the same types
-    (with `on_error="skip"`, of the first that can be read). A row with a null where none can be, and a damaged row
-    group, are errors in their place, and what follows is read.
+    list an array of its own length, a struct a dict. Lists of one length in a list are an array of more dimensions. All
+    files must have the columns of the first, in the same types (with `on_error="skip"`, of the first that can be read).
+    A row with a null where none can be, or with lists of unequal lengths in one, and a damaged row group, are errors in
+    their place, and what follows is read.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them.
@@ -86,7 +87,7 @@ class FromParquet(StreamsFiles, Op):
         fields = self.__dict__
         fields["_paths"] = paths = tuple(expand_paths(self.paths, "paths"))
         if not paths:
-            raise FormatError("paths: expected one file or more, got none: there are no columns without a file")
+            raise BadArgument("paths: expected one file or more, got none: there are no columns without a file")
         first, (fields["_table"], layout) = first_look(paths, self._look_at, self.on_error)
         layouts = [layout]
         left = _MOST_LOOKED_AT - layout.num_groups
@@ -215,6 +216,9 @@ class _Rows:
             self._leave_group()
             self._to_drop = self._row
             raise
+        except FormatError as error:
+            self._end_group()
+            return error
         except (pa.ArrowException, OSError) as error:
             at = f"row group {self._group}, after row {self._before + self._row:,}"
             self._end_group()

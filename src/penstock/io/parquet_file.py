@@ -9,6 +9,7 @@ from typing import Any
 from ..element import leaf_bytes
 from ..errors import FormatError
 from .arrow_arrays import TableColumns
+from .arrow_schema import check_schema
 from .parquet_pages import page_sizes
 from .paths import is_local, open_arrow
 
@@ -102,7 +103,11 @@ class OpenParquet:
             # Without a buffer a whole column of a row group would be read at once, and with `pre_buffer` all of them.
             self.file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES)
             self.schema = self.file.schema_arrow
-            _check_names(self.file, self.schema)
+            check_schema(self.schema, path)
+            _check_paths(self.file.schema)
+        except FormatError:
+            source.close()
+            raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             size = source.size()
             source.close()
@@ -131,14 +136,19 @@ class OpenParquet:
         sizes = {leaf.name: leaf.row_bytes for leaf in table.leaves}
         for i in range(metadata.num_columns):
             column = metadata.column(i)
-            name = column.path_in_schema if column.path_in_schema in wanted else column.path_in_schema.split(".")[0]
+            try:
+                path = column.path_in_schema
+            except UnicodeDecodeError as error:
+                where, got = f"{self.path}, row group {number}", error.object[:60]
+                raise FormatError(f"{where}: expected names of columns in UTF-8, got {got!r}") from None
+            name = path if path in wanted else path.split(".")[0]
             if name not in wanted:
                 continue
             nbytes = max(0, column.total_uncompressed_size)
             looks = by_pages and nbytes > (_SMALL_COLUMN_BYTES if self._is_local else _PAGE_BYTES)
             taken = self._pages_bytes(column) if looks else _usual_pages_bytes(column)
             pages[name] = pages.get(name, 0) + taken
-            if sizes.get(column.path_in_schema) is None:
+            if sizes.get(path) is None:
                 varying += nbytes
             of_column = self.file.schema.column(i)
             levels += ((of_column.max_definition_level > 0) + (of_column.max_repetition_level > 0)) * column.num_values
@@ -191,11 +201,10 @@ class OpenParquet:
         self.close()
 
 
-def _check_names(file: Any, schema: Any) -> None:
-    """Decodes the names of columns, as whoever asks for them will; damaged ones are no UTF-8."""
-    schema.names  # noqa: B018  which must be UTF-8
-    for i in range(len(file.schema)):
-        file.schema.column(i).path  # noqa: B018  likewise
+def _check_paths(schema: Any) -> None:
+    """Decodes the paths of columns, as whoever asks for them will; damaged ones are no UTF-8."""
+    for i in range(len(schema)):
+        schema.column(i).path  # noqa: B018  which must be UTF-8
 
 
 def _usual_pages_bytes(column: Any) -> int:

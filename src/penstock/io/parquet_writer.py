@@ -12,6 +12,7 @@ from ..element import Ragged, Sparse, Structure, is_dataset, nbytes_of, string
 from ..errors import BadArgument, BadType, SpecMismatch
 from ..memory.arrow_library import load as load_arrow
 from ..memory.ledger import Share
+from ..memory.sealing import in_native_order
 from ..spec import UNSEEN, RaggedSpec, SparseSpec, TensorSpec, describe, spec_leaves, spec_of, structure_of_spec
 from .new_file import NewFile
 from .sparse_lists import list_of
@@ -62,6 +63,7 @@ class ParquetWriter:
         if block.columns is None:
             for row in block.rows():
                 self._make_room(1, nbytes_of(row))
+                row = in_native_order(row)
                 self._begin(row)
                 self._wait([_stack_of_one(leaf) for leaf in self._leaves_of(row)], 1)
             return
@@ -69,11 +71,12 @@ class ParquetWriter:
         for start in range(0, block.size, at_once):
             part = block[start : start + at_once]
             self._make_room(part.size, part.nbytes)
-            first = part[:1].rows()[0]
+            first = in_native_order(part[:1].rows()[0])
             self._begin(first)
             self._leaves_of(first)  # the others are of the same kind
             # Copies: what the block lies in is its maker's, who will be asked for more.
-            self._wait([column.copy() for column in part.columns or ()], part.size)
+            columns = zip(part.columns or (), self._specs, strict=True)
+            self._wait([column.astype(spec.dtype) for column, spec in columns], part.size)
 
     def _make_room(self, count: int, nbytes: int) -> None:
         """Reserves what is to wait; what waits is written first if it would be too much."""
@@ -162,15 +165,26 @@ class ParquetWriter:
                     f"expected arrays of numbers or strings, got rows of unequal length in {describe(spec)}; unbatch() "
                     "batches first, or write `values` and `row_splits` as two columns"
                 )
-            if type(leaf) is not TensorSpec or leaf.dtype.kind in "cV":
-                raise BadType(f"expected arrays of numbers or strings, got {describe(spec)}")
+            if type(leaf) is not TensorSpec or not _has_arrow_type(leaf.dtype):
+                raise BadType(f"expected arrays of numbers or strings that Arrow has a type for, got {describe(spec)}")
+            leaf = TensorSpec(leaf.shape, leaf.dtype.newbyteorder("="))
             if not known and leaf.shape is not None and len(leaf.shape) == 1:
                 leaf = leaf.with_shape((None,))  # another element may have another length
             if leaf.shape is None or None in leaf.shape[1:]:
                 raise BadType(f"expected arrays whose inner dimensions are known, got {describe(spec)}")
             self._specs.append(leaf)
+        _named(structure)
         self._waiting = [[] for _ in leaves]
         self._structure = structure
+
+
+def _has_arrow_type(dtype: np.dtype[Any]) -> bool:
+    import pyarrow as pa
+
+    try:
+        return dtype == string or pa.from_numpy_dtype(dtype.newbyteorder("=")) is not None
+    except pa.ArrowNotImplementedError:
+        return False
 
 
 def _stack_of_one(leaf: Any) -> np.ndarray:
@@ -212,7 +226,11 @@ def _fixed(flat: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _named(structure: Structure) -> Any:
-    """A nest of dicts with the structure's names: parts of tuples are f0, f1, …, a single leaf is `value`."""
+    """A nest of dicts with the structure's names: parts of tuples are f0, f1, …, a single leaf is `value`.
+
+    Raises:
+        BadType: There is a part without columns, or there are two of one name.
+    """
     if structure.is_leaf:
         return {"value": None}
     return _parts(structure)
@@ -222,6 +240,11 @@ def _parts(structure: Structure) -> Any:
     if structure.is_leaf:
         return None
     names = [f"f{key}" if isinstance(key, int) else str(key) for key in structure.keys]
+    if not names:
+        raise BadType("expected parts with one column or more, got an empty dict or tuple, which Parquet cannot hold")
+    if twice := [name for name in names if names.count(name) > 1]:
+        keys = [key for key, name in zip(structure.keys, names, strict=True) if name == twice[0]]
+        raise BadType(f"expected columns with names of their own, got {twice[0]!r} for each of {keys}")
     return dict(zip(names, map(_parts, structure.children), strict=True))
 
 

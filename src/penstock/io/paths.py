@@ -20,6 +20,7 @@ import numpy as np
 from ..errors import BadArgument, BadType, FileMissing, FormatError, SpillError
 from ..memory.arrow_library import load as load_arrow
 from ..memory.local_names import URI, local_path
+from .braces import expand_braces
 from .files import as_regex, matches
 from .inflate import InflatedStream, Stream
 
@@ -29,6 +30,7 @@ __all__ = [
     "check_compression",
     "expand_paths",
     "file_system_of",
+    "found_compression",
     "is_local",
     "local_path",
     "open_arrow",
@@ -51,14 +53,17 @@ _WILD = re.compile(r"[*?\[]")
 # --- names ------------------------------------------------------------------------------------------------------
 
 
-def expand_paths(spec: Any, argument: str = "filenames") -> list[str]:
+def expand_paths(spec: Any, argument: str = "filenames", *, braces: bool = False) -> list[str]:
     """The names of files that a user means: one name or many, `pathlib` paths, patterns, URIs.
 
-    The order is the user's; the files of a pattern come sorted in its place.
+    The order is the user's; the files of a pattern come sorted in its place. With `braces`, `{0..9}` and `{a,b}` in a
+    name mean many, unless a file of just that name is there.
     """
     names: list[str] = []
-    for name in _names(spec, argument):
-        names += _matches(name, argument) if _WILD.search(name) else [name]
+    for given in _names(spec, argument):
+        has_braces = braces and "{" in given and (_is_remote(given) or not os.path.exists(local_path(given)))
+        for name in expand_braces(given) if has_braces else [given]:
+            names += _matches(name, argument) if _WILD.search(name) else [name]
     return names
 
 
@@ -164,6 +169,22 @@ def check_compression(name: str, value: Any) -> str | None:
 def stored_compression(path: str) -> str | None:
     """The compression that a file's name tells."""
     return "GZIP" if path.endswith((".gz", ".tgz")) else None
+
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def found_compression(path: str) -> str | None:
+    """The compression that a file's name tells, or else its first bytes."""
+    stored = stored_compression(path)
+    if stored is not None or (is_local(path) and not os.path.isfile(local_path(path))):  # a pipe is read only once
+        return stored
+    stream = open_stream(path)
+    try:
+        first = bytearray(len(_GZIP_MAGIC))
+        return "GZIP" if stream.readinto(memoryview(first)) and first == _GZIP_MAGIC else None
+    finally:
+        stream.close()
 
 
 @contextmanager

@@ -248,11 +248,11 @@ def rows_that_parse(text: bytes, split: Callable[[bytes], list[bytes]], parse: C
 
 
 def arrow_types(schema: Any, dtypes: Any, columns: Any, text: Any, parse: Callable[[Any], Any]) -> Any:
-    """The schema that was found, with the types that the user gave; what looks like a date stays text.
+    """The schema that was found, with the types that the user gave; what looks like a date stays text, also inside.
 
     Args:
         schema: The names and types that were found.
-        dtypes: Those that the user gave, by name.
+        dtypes: Those that the user gave, by name: of a list what is in it, and a dict of an object.
         columns: The names that are wanted, of which the types must be known; None for all.
         text: The type of strings.
         parse: Parses something as a type; an `ArrowNotImplementedError` says that the format has none such.
@@ -262,22 +262,49 @@ def arrow_types(schema: Any, dtypes: Any, columns: Any, text: Any, parse: Callab
     given = {} if dtypes is None else dtypes
     if not isinstance(given, dict):
         raise BadType(f"dtypes: expected a dict of dtypes by column, got {type(given).__name__} {given!r:.60}")
-    unknown = [name for name in given if name not in schema.names]
-    if unknown:
-        raise BadArgument(f"dtypes: expected some of {', '.join(schema.names)}, got {', '.join(map(str, unknown))}")
+    _check_known(given, schema.names, "")
     fields = []
     for field in schema:
-        kind = field.type
-        if field.name in given:
-            kind = _arrow_type(field.name, given[field.name], text, parse)
-        elif pa.types.is_temporal(kind) or pa.types.is_string(kind):
-            kind = text
-        elif pa.types.is_null(kind) and (columns is None or field.name in columns):
-            raise BadType(
-                f"column {field.name}: expected values in the first block, it is empty; give its type in dtypes"
-            )
+        kind = _typed(field.name, field.type, given.get(field.name), text, parse)
+        empty = _without_values(field.name, kind)
+        if empty and (columns is None or field.name in columns):
+            raise BadType(f"column {empty}: expected values in the first block, it is empty; give its type in dtypes")
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields)
+
+
+def _check_known(given: dict[str, Any], names: list[str], inside: str) -> None:
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise BadArgument(f"dtypes: expected some of {', '.join(names)}{inside}, got {', '.join(map(str, unknown))}")
+
+
+def _typed(name: str, kind: Any, given: Any, text: Any, parse: Callable[[Any], Any]) -> Any:
+    """A type that was found, with what the user gave in its place or inside it."""
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return pa.list_(_typed(name, kind.value_type, given, text, parse))
+    if pa.types.is_struct(kind) and (given is None or isinstance(given, dict)):
+        fields, given = [kind.field(i) for i in range(kind.num_fields)], given or {}
+        _check_known(given, [field.name for field in fields], f" in {name}")
+        inner = [_typed(f"{name}.{field.name}", field.type, given.get(field.name), text, parse) for field in fields]
+        return pa.struct([(field.name, below) for field, below in zip(fields, inner, strict=True)])
+    if given is not None:
+        return _arrow_type(name, given, text, parse)
+    return text if pa.types.is_temporal(kind) or pa.types.is_string(kind) else kind
+
+
+def _without_values(name: str, kind: Any) -> str:
+    """The name of what is null wherever it is, in a column of this type; empty if there is none."""
+    from pyarrow import types
+
+    if types.is_list(kind):
+        return _without_values(name, kind.value_type)
+    if types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return next(filter(None, (_without_values(f"{name}.{field.name}", field.type) for field in fields)), "")
+    return name if types.is_null(kind) else ""
 
 
 def _arrow_type(name: str, given: Any, text: Any, parse: Callable[[Any], Any]) -> Any:

@@ -7,6 +7,7 @@ piece of a file is on the ledger before it is kept.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import tarfile
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from ..plan.op import Context, Op, Room, argument
 from ..spec import UNSEEN, Spec, TensorSpec
 from .file_window import FileWindow, of_stream
 from .inflate import InflatedStream
-from .paths import expand_paths, open_stream, shown_paths, stored_compression
+from .paths import expand_paths, found_compression, is_local, open_stream, shown_paths, stored_compression
 from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FromTar"]
@@ -42,13 +43,14 @@ class FromTar(StreamsFiles, Op):
     """The samples of tar archives as dicts of byte strings.
 
     Files that follow each other and whose names are equal up to the first dot are one sample:
-    `{"__key__": b"folder/name", "jpg": b"…", "cls": b"…"}`. Names are lower case behind the dot. Folders,
-    symbolic links and files without an ending are passed over. A sample with a hard link, of which the bytes are
-    elsewhere in the archive, or with a sparse file is an error in its place. A damaged archive is one, too, and the
-    next archive follows.
+    `{"__key__": b"folder/name", "jpg": b"…", "cls": b"…"}`. Names are lower case behind the dot. Folders
+    and files without an ending are passed over. A sample with a link, of which the bytes are elsewhere, or with a
+    sparse file is an error in its place. A damaged archive is one, too, and the next archive follows. An archive ends
+    with two blocks of zeros or with its file; of a compressed one the checksum is looked at there.
 
     Args:
-        paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` or `.tgz` are inflated.
+        paths: A path, a pattern, a URI, or a list of them; `s-{000..127}.tar` and `{a,b}.tar` are many. Files in
+            gzip's format are inflated.
         columns: The endings to read, which each sample must have; all others are passed over. None: what there is.
         buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
@@ -84,7 +86,7 @@ class FromTar(StreamsFiles, Op):
             if isinstance(self.columns, str) or not all(isinstance(name, str) for name in self.columns):
                 raise BadType(f"columns: expected a list of endings, got {self.columns!r:.60}")
             fields["columns"] = tuple(name.lower() for name in self.columns)
-        fields["_paths"] = tuple(expand_paths(self.paths, "paths"))
+        fields["_paths"] = tuple(expand_paths(self.paths, "paths", braces=True))
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         if self.columns is None:
@@ -92,8 +94,12 @@ class FromTar(StreamsFiles, Op):
         return Spec({name: TensorSpec((), string) for name in (_KEY, *self.columns)})
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        inflated = any(map(stored_compression, self._paths))
-        return of_stream(sizes, self.buffer_size, InflatedStream.held_bytes if inflated else 0)
+        return of_stream(sizes, self.buffer_size, InflatedStream.held_bytes if self._may_inflate else 0)
+
+    @functools.cached_property
+    def _may_inflate(self) -> bool:
+        """Whether an archive is compressed; of one that is far away and has not been looked at, it may be."""
+        return any(map(stored_compression, self._paths)) or any(map(_may_be_compressed, self._paths))
 
     def open(self, context: Context) -> Cursor:
         def open_samples(path: str, position: State) -> _Samples:
@@ -104,6 +110,13 @@ class FromTar(StreamsFiles, Op):
     def describe(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)!r:.60}"
         return f"from_tar({shown_paths(self._paths)}{columns})"
+
+
+def _may_be_compressed(path: str) -> bool:
+    try:
+        return not is_local(path) or found_compression(path) is not None
+    except FormatError:  # which comes in its place
+        return False
 
 
 class _Member(NamedTuple):
@@ -124,7 +137,8 @@ class _Samples:
     ) -> None:
         self._path = path
         self._columns = columns
-        compression = stored_compression(path)
+        compression = found_compression(path)
+        self._is_compressed = compression is not None
         begin = 0 if compression else offset
         self._window = FileWindow(open_stream(path, compression, begin), context.share, buffer_size, begin)
         self._lease = context.share.acquire(0)  # of the sample being read
@@ -177,6 +191,7 @@ class _Samples:
         first = self._ahead or self._member()
         self._ahead = None
         if first is None:
+            self._check_rest()
             return None
         sample: dict[str, Any] = {_KEY: first.key.encode(errors="surrogateescape")}
         twice = wrong = ""
@@ -207,6 +222,14 @@ class _Samples:
             )
         return {name: sample[name] for name in (_KEY, *self._columns)}
 
+    def _check_rest(self) -> None:
+        """Reads a compressed archive to its end, behind that of the tar: there its checksum is, and may be wrong."""
+        if self._is_compressed:
+            window = self._window
+            window.drop(len(window))
+            while window.more():
+                window.drop(len(window))
+
     def _payload(self, member: _Member) -> bytes:
         """The bytes of a file. They come in pieces, and are joined at the end."""
         window, pieces, left = self._window, [], member.size
@@ -235,7 +258,7 @@ class _Samples:
                 said |= _attributes(extra) if info.type == _PAX else {key: extra.rstrip(b"\0")}
                 continue
             size, name, instead = _described(info, said)
-            match = _NAME.fullmatch(name) if info.isreg() or info.islnk() else None
+            match = _NAME.fullmatch(name) if info.isreg() or info.islnk() or info.issym() else None
             if match is not None:
                 return _Member(offset, match[1], match[2].lower(), size, instead)
             self._pass_over(size + -size % _BLOCK, name)
@@ -250,9 +273,9 @@ class _Samples:
             if len(window):
                 raise self._cut("a header of 512 bytes", len(window))
             return None
-        block = window.take(_BLOCK)
-        if not block.strip(b"\0"):
+        if self._is_end():
             return None
+        block = window.take(_BLOCK)
         try:
             info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
@@ -265,6 +288,17 @@ class _Samples:
                 raise self._cut(f"a list of the pieces of {info.name}", len(window))
             goes_on = window.take(_BLOCK)[_LIST_GOES_ON]
         return info
+
+    def _is_end(self) -> bool:
+        """Whether two blocks of zeros come next, or one and the file's end. They stay: positions are before them."""
+        window = self._window
+        if window.peek(_BLOCK).strip(b"\0"):
+            return False
+        window.need(2 * _BLOCK)
+        if window.peek(2 * _BLOCK).strip(b"\0"):
+            at = window.offset
+            raise FormatError(f"{self._path}: expected a tar header at byte {at:,}, got zeros, and then other data")
+        return True
 
     def _extra(self, info: tarfile.TarInfo) -> bytes:
         if info.size > _MOST_EXTRA_BYTES:
@@ -316,10 +350,10 @@ def _described(info: tarfile.TarInfo, said: dict[bytes, bytes]) -> tuple[int, st
     def text(given: str, *keys: bytes) -> str:
         return next((said[key].decode(errors="surrogateescape") for key in keys if key in said), given)
 
-    if info.islnk():  # has no bytes here, whatever its size
+    if info.islnk() or info.issym():  # has no bytes here, whatever its size
+        kind, advice = ("hard", "--hard-dereference") if info.islnk() else ("symbolic", "--dereference")
         link = text(info.linkname, b"linkpath")
-        advice = "write the archive with --hard-dereference"
-        return 0, text(info.name, b"path"), f"a hard link to {link:.200}: {advice}"
+        return 0, text(info.name, b"path"), f"a {kind} link to {link:.200}: write the archive with {advice}"
     size = said.get(b"size", b"")
     is_sparse = info.type == tarfile.GNUTYPE_SPARSE or any(key.startswith(b"GNU.sparse.") for key in said)
     instead = "a sparse file: write the archive without --sparse" if is_sparse else ""

@@ -161,6 +161,25 @@ def test_bad_files_are_errors_in_their_place(tmp_path: Path) -> None:
         ps.Dataset.from_arrow(3)
 
 
+def test_damaged_schemas_are_errors_in_their_place(tmp_path: Path) -> None:
+    """Every other byte of the footer in turn: what is refused names the file, and the file before is read."""
+    names = [str(tmp_path / "good"), str(tmp_path / "bad")]
+    table = pa.table({"v": pa.array([[1, 2], [3, 4]], pa.list_(pa.int64(), 2)), "o": [{"abc": 1}, {"abc": 2}]})
+    feather.write_feather(table, names[0], compression="uncompressed")
+    data = Path(names[0]).read_bytes()
+    said = []
+    for at in range(data.find(b"\xff\xff\xff\xff\0\0\0\0") + 1, len(data), 2):
+        Path(names[1]).write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        assert [row["o"]["abc"] for row in ps.Dataset.from_arrow(names, on_error="skip")][:2] == [1, 2]
+        try:
+            list(ps.Dataset.from_arrow(names[1]))
+        except ps.errors.FormatError as error:
+            said.append(str(error))
+    assert all(names[1] in text for text in said)
+    assert any("expected names of columns in UTF-8" in text for text in said)
+    assert any("expected lists of some size in column v, got a size of -" in text for text in said)
+
+
 def test_offsets_that_lead_nowhere_are_an_error(tmp_path: Path) -> None:
     table = pa.table({"s": ["abcdefgh"] * 10})
     feather.write_feather(table, tmp_path / "a", compression="uncompressed")

@@ -42,6 +42,21 @@ def test_errors_name_file_record_and_field(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+def test_a_header_that_does_not_fit_is_an_error_in_its_place(tmp_path: Path, compression: str | None) -> None:
+    names = []
+    for i, data in enumerate([b'"a,b\n1,2\n', b'a"b,c\n1,2\n3,4\n', b"a,b\n5,6\n"]):
+        names.append(tmp_path / f"{i}.csv")
+        names[-1].write_bytes(gzip.compress(data) if compression else data)
+    dataset = ps.CsvDataset(names, [np.int32, np.int32], compression, header=True)
+    run = dataset.ignore_errors().run()
+    assert list(run) == [(1, 2), (3, 4), (5, 6)]
+    assert failed_by_file(run) == {str(name): 1 for name in names[:2]}
+    with pytest.raises(ps.errors.FormatError, match=r"0.csv, header: expected a quote at the end of the field, the"):
+        list(dataset)
+    check_op(dataset)
+
+
 def test_mistakes_are_refused() -> None:
     with pytest.raises(
         TypeError, match="record_defaults: expected float32, float64, int32, int64 or string for field 0"

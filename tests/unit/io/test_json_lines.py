@@ -168,3 +168,63 @@ def test_a_large_integer_after_the_types_were_found_is_an_error(tmp_path: Path) 
     path.write_text("\n".join(lines))
     with pytest.raises(ps.errors.FormatError, match=r"a.jsonl, row 1,100: .*give dtypes, uint64 or float64"):
         list(ps.Dataset.from_json_lines(path))
+
+
+def test_strings_that_look_like_dates_are_bytes_at_any_depth(tmp_path: Path) -> None:
+    row = json.dumps({"a": "2020-01-01", "o": {"a": "2020-01-01"}, "l": ["2020-01-01"], "n": [["2020-01-01"]]}) + "\n"
+    (tmp_path / "a.jsonl").write_text(row * 12_000 + row.replace("2020-01-01", "none"))
+    found = list(ps.Dataset.from_json_lines(tmp_path / "a.jsonl"))
+    for element, text in ((found[0], b"2020-01-01"), (found[-1], b"none")):
+        assert element["a"] == element["o"]["a"] == text
+        assert element["l"].tolist() == [text]
+        assert element["n"].tolist() == [[text]]
+
+
+def test_dtypes_of_what_is_inside(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": [], "o": {"x": 1, "y": null}}\n' * 2)
+    with pytest.raises(TypeError, match=r"column a: expected values in the first block, it is empty; give its type in"):
+        ps.Dataset.from_json_lines(path)
+    with pytest.raises(TypeError, match=r"column o.y: expected values in the first block"):
+        ps.Dataset.from_json_lines(path, dtypes={"a": np.int64})
+    with pytest.raises(ValueError, match="dtypes: expected some of x, y in o, got z"):
+        ps.Dataset.from_json_lines(path, ["o"], {"o": {"z": np.int64}})
+    dtypes = {"a": np.int16, "o": {"x": np.float32, "y": bytes}}
+    dataset = ps.Dataset.from_json_lines(path, dtypes=dtypes, fill_null="?", columns=["o", "a"])
+    assert [plain(row) for row in dataset] == [{"o": {"x": 1, "y": "?"}, "a": []}] * 2
+    path.write_text('{"a": [1, 2]}\n{"a": [3.5]}\n{"a": []}\n')
+    found = list(ps.Dataset.from_json_lines(path, dtypes={"a": np.float32}))
+    assert [row["a"].tolist() for row in found] == [[1, 2], [3.5], []]
+    assert found[2]["a"].dtype == np.float32
+
+
+def test_arrays_in_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    values = [[[1, 2], [3, 4]], [], [[1], [2, 3]], [[], []], [[1, None]], [[5, 6, 7]], None]
+    path.write_text("".join(json.dumps({"v": value, "x": i}) + "\n" for i, value in enumerate(values)))
+    dataset = ps.Dataset.from_json_lines(path)
+    assert dataset.element_spec["v"] == ps.TensorSpec((None, None), np.int64)
+    run = ps.Dataset.from_json_lines(path, on_error="skip").run()
+    assert [(int(row["x"]), row["v"].shape) for row in run] == [(0, (2, 2)), (1, (0, 0)), (3, (2, 0)), (5, (1, 3))]
+    assert failed_by_file(run) == {str(path): 3}
+    with pytest.raises(
+        FormatError, match=r"a.jsonl, row 2: expected lists of one length inside each other in column v"
+    ):
+        list(dataset)
+    filled = ps.Dataset.from_json_lines(path, fill_null={"v": 9}, on_error="skip")
+    assert [row["v"].tolist() for row in filled] == [values[0], [], [[], []], [[1, 9]], [[5, 6, 7]], []]
+    check_op(dataset)
+    path.write_text('{"v": [[1, 2], [3, 4]], "o": [{"a": 1}]}\n')
+    with pytest.raises(TypeError, match=r"column o: expected numbers, .* got struct<a: int64>"):
+        ps.Dataset.from_json_lines(path)
+
+
+def test_names_that_are_no_text_are_errors_in_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"o": {"a": 1}}\n{"o": {"\xff": 1}}\n{"o": {"a": 2}}\n')
+    run = ps.Dataset.from_json_lines(path, on_error="skip").run()
+    assert [int(row["o"]["a"]) for row in run] == [1, 2]
+    assert failed_by_file(run) == {str(path): 1}
+    path.write_bytes(b'{"o": {"\xff": 1}}\n')
+    with pytest.raises(FormatError, match=r"a.jsonl: expected JSON lines to find types in, got: .*utf-8"):
+        ps.Dataset.from_json_lines(path)

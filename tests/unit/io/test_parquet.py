@@ -100,6 +100,50 @@ def test_nulls_are_refused_or_filled(tmp_path: Path) -> None:
         ps.Dataset.from_parquet(path, fill_null={"y": 1})
 
 
+def shape_of(row: Any, depth: int) -> tuple[int, ...] | None:
+    """The shape of lists in lists; None if those in one are not all alike."""
+    if depth == 1:
+        return (len(row),)
+    shapes = {shape_of(part, depth - 1) for part in row}
+    if None in shapes or len(shapes) > 1:
+        return None
+    return (len(row), *(shapes.pop() if shapes else (0,) * (depth - 1)))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize(
+    ("value", "kind"), [(7, pa.int32()), (b"\xff", pa.binary()), ([1.0, 2.0], pa.list_(pa.float32(), 2))]
+)
+def test_lists_in_lists_are_arrays_of_more_dimensions(
+    tmp_path: Path, depth: int, value: Any, kind: pa.DataType
+) -> None:
+    random = np.random.default_rng(depth)
+    rows: list[Any] = []
+    for sizes in random.integers(0, 4, (40, depth)).tolist():
+        row = value
+        for size in sizes:
+            row = [row] * size
+        rows.append(row if random.random() < 0.7 or not row else [*row[1:], row[0][:-1]])
+    for i in range(depth):
+        kind = pa.large_list(kind) if i % 2 else pa.list_(kind)
+    table = pa.table({"v": pa.array([None, *rows], kind), "x": range(41)}).slice(1)
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=9)
+    shapes = [shape_of(row, depth) for row in rows]
+    expected = [i for i, shape in enumerate(shapes, 1) if shape is not None]
+    assert 10 < len(expected) < 40
+    for source in (ps.Dataset.from_parquet(tmp_path / "a.parquet"), ps.Dataset.from_arrow(table)):
+        found = list(source.ignore_errors())
+        assert [int(row["x"]) for row in found] == expected
+        for row in found:
+            assert plain({"v": row["v"]}) == {"v": rows[int(row["x"]) - 1]}
+            assert row["v"].shape[:depth] == shapes[int(row["x"]) - 1]
+        with pytest.raises(ps.errors.FormatError, match="expected lists of one length inside each other in column v"):
+            list(source)
+        check_op(source)
+        assert len(at_the_minimum(source.ignore_errors())) == len(expected)
+    assert len(list(ps.Dataset.from_arrow(table, on_error="skip").take(3))) == 3
+
+
 def test_mistakes_are_found_on_the_users_line(folder: Path) -> None:
     with pytest.raises(
         ValueError, match=r"from_parquet at test_parquet.py:\d+: columns: expected some of x, s, .*got y"
@@ -140,6 +184,24 @@ def test_a_damaged_row_group_is_one_error(tmp_path: Path) -> None:
     assert found == [f"text {i * i}".encode() for i in (*range(1000), *range(2000, 3000))]
     with pytest.raises(ps.errors.FormatError, match="row group 1, after row 1,000: expected Parquet data"):
         list(ps.Dataset.from_parquet(path))
+
+
+def test_a_damaged_name_of_a_column_is_an_error_in_its_place(tmp_path: Path) -> None:
+    """Once for each place of a footer that has the name: the schema, and each row group."""
+    good = tmp_path / "good"
+    pq.write_table(pa.table({"abcdef": [1, 2]}), good, row_group_size=1, store_schema=False)
+    data, names, at = good.read_bytes(), [], -1
+    while (at := data.find(b"abcdef", at + 1)) >= 0:
+        names.append(tmp_path / f"bad{len(names)}")
+        names[-1].write_bytes(data[:at] + b"\xff" + data[at + 1 :])
+    assert len(names) == 3
+    run = ps.Dataset.from_parquet([good, *names], on_error="skip").run()
+    assert [row["abcdef"] for row in run] == [1, 2, 2, 1]
+    assert failed_by_file(run) == {str(name): 1 for name in names}
+    for name in names:
+        with pytest.raises(ps.errors.FormatError, match=rf"{name}.*: (?i:.*utf-8)"):
+            ps.Dataset.from_parquet(name)
+    check_op(ps.Dataset.from_parquet([good, *names]))
 
 
 @pytest.mark.parametrize("columns", [["x", "v"], ["s", "x"], ["l"]])

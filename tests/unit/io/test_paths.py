@@ -33,6 +33,12 @@ def remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "s3://bucket"
 
 
+def test_columns_without_a_file_are_a_bad_argument() -> None:
+    for source in (ps.Dataset.from_parquet, ps.Dataset.from_arrow, ps.Dataset.from_csv, ps.Dataset.from_json_lines):
+        with pytest.raises(ps.errors.BadArgument, match="expected one file or more, got none"):
+            source([])
+
+
 def test_names_in_all_their_forms(folder: Path) -> None:
     a, b = str(folder / "a.txt"), str(folder / "b.txt")
     assert expand_paths(a) == [a]

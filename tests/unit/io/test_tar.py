@@ -2,8 +2,11 @@
 
 import gzip
 import io
+import os
+import random
 import subprocess
 import tarfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +64,17 @@ def test_names(tmp_path: Path, kind: int) -> None:
     check_op(ps.Dataset.from_tar(tmp_path / "a.tar"))
 
 
-def test_folders_and_links_are_passed_over(tmp_path: Path) -> None:
+def test_folders_are_passed_over_and_symbolic_links_are_errors(tmp_path: Path) -> None:
     (tmp_path / "d.x").mkdir()
     (tmp_path / "d.x" / "1.a").write_bytes(b"1")
     (tmp_path / "d.x" / "2.a").symlink_to("1.a")
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         tar.add(tmp_path / "d.x", "d.x")
-    assert list(ps.Dataset.from_tar(tmp_path / "a.tar")) == [{"__key__": b"d.x/1", "a": b"1"}]
+    run = ps.Dataset.from_tar(tmp_path / "a.tar", on_error="skip").run()
+    assert list(run) == [{"__key__": b"d.x/1", "a": b"1"}]
+    assert failed_by_file(run) == {str(tmp_path / "a.tar"): 1}
+    with pytest.raises(FormatError, match=r"of d.x/2.a, got a symbolic link to 1.a: write .* with --dereference"):
+        list(ps.Dataset.from_tar(tmp_path / "a.tar"))
 
 
 @pytest.mark.parametrize("options", [["--format=gnu"], ["--format=pax"], ["--format=pax", "--sparse-version=0.1"]])
@@ -136,6 +143,78 @@ def test_bad_archives_are_errors_in_their_place(folder: Path) -> None:
         list(ps.Dataset.from_tar(folder / "text.tar"))
     with pytest.raises(ps.errors.FormatError, match=r"expected 4,611,686,018,427,387,904 bytes of 0.bin, got"):
         list(ps.Dataset.from_tar(folder / "huge.tar"))
+
+
+@pytest.mark.parametrize("num_zeros", [0, 512, 700, 1024, 9 * 512])
+def test_ends_of_archives(tmp_path: Path, num_zeros: int) -> None:
+    """As tar and tarfile read them: two blocks of zeros, a part of them, or nothing; what follows two is not read."""
+    data = archive(FILES[1::2])[: 9 * 1024]
+    (tmp_path / "a.tar").write_bytes(data + bytes(num_zeros) + (b"behind" if num_zeros >= 1024 else b""))
+    dataset = ps.Dataset.from_tar(tmp_path / "a.tar")
+    assert [sample["cls"] for sample in dataset] == [b"%d" % i for i in range(9)]
+    check_op(dataset)
+
+
+def test_a_block_of_zeros_inside_is_an_error(tmp_path: Path) -> None:
+    data = bytearray(archive(FILES[1::2]))
+    data[4096:4608] = bytes(512)  # the header of the fifth
+    (tmp_path / "a.tar").write_bytes(data)
+    run = ps.Dataset.from_tar(tmp_path / "a.tar").run()
+    assert [next(run)["cls"] for _ in range(3)] == [b"0", b"1", b"2"]
+    with pytest.raises(FormatError, match=r"a.tar: expected a tar header at byte 4,096, got zeros, and then other"):
+        next(run)
+    assert list(run) == []
+
+
+def test_the_end_of_a_compressed_archive_is_looked_at(folder: Path) -> None:
+    """Its checksum and length lie far behind the end of the tar, also where nothing inside them is wrong."""
+    noise = random.Random(1).randbytes(100_000)
+    data = gzip.compress(archive([*FILES[1::2], ("9.bin", noise)]) + noise)
+    names = []
+    for i, bad in enumerate([data[:-n] for n in range(1, 10)] + [data[:-8] + bytes(8), data[:-4] + bytes(4)]):
+        (folder / f"{i}.tgz").write_bytes(bad)
+        names.append(str(folder / f"{i}.tgz"))
+    run = ps.Dataset.from_tar(names, on_error="skip").run()
+    assert [len(sample) for sample in run] == [2] * 10 * len(names)
+    assert failed_by_file(run) == dict.fromkeys(names, 1)
+    with pytest.raises(FormatError, match=r"0.tgz: expected more GZIP data, the file ends at byte"):
+        list(ps.Dataset.from_tar(names[0]))
+    check_op(ps.Dataset.from_tar([*names[:1], folder / "a.tar"]))
+
+
+@pytest.mark.parametrize("name", ["a.TGZ", "plain.tar"])
+def test_compressed_archives_are_known_by_their_first_bytes(folder: Path, name: str) -> None:
+    (folder / name).write_bytes((folder / "b.tar.gz").read_bytes())
+    dataset = ps.Dataset.from_tar(folder / name)
+    assert at_the_minimum(dataset) == SAMPLES
+    check_op(dataset)
+
+
+def test_a_pipe_is_read_only_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tar")
+    writer = threading.Thread(target=(tmp_path / "a.tar").write_bytes, args=[archive(FILES)], daemon=True)
+    writer.start()
+    assert list(ps.Dataset.from_tar(tmp_path / "a.tar")) == SAMPLES
+    writer.join(60)
+
+
+def test_names_in_braces(tmp_path: Path) -> None:
+    for i in range(8, 12):
+        (tmp_path / f"s-{i:03}.tar").write_bytes(archive([("1.a", b"%d" % i)]))
+
+    def read(*names: str) -> list[bytes]:
+        return [sample["a"] for sample in ps.Dataset.from_tar([str(tmp_path / name) for name in names])]
+
+    assert read("s-{008..011}.tar") == [b"8", b"9", b"10", b"11"]
+    assert read("s-{010..8}.tar") == [b"10", b"9", b"8"]
+    assert read("s-{011,009}.tar") == [b"11", b"9"]
+    assert read("s-0{0,1}?.tar") == [b"8", b"9", b"10", b"11"]
+    (tmp_path / "s-{8..9}.tar").write_bytes(archive([("1.a", b"just that name")]))
+    assert read("s-{8..9}.tar") == [b"just that name"]
+    with pytest.raises(ps.errors.FileMissing, match=r"s-\{8\}.tar: expected a file"):
+        read("s-{8}.tar")
+    with pytest.raises(ps.errors.BadArgument, match=r"expected a name that means at most 1,000,000 files"):
+        read("{0..9999}{0..9999}.tar")
 
 
 def test_samples_that_do_not_fit_are_errors_in_their_place(tmp_path: Path) -> None:

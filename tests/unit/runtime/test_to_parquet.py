@@ -39,6 +39,33 @@ def test_dtypes_come_back(tmp_path: Path, dtype: str) -> None:
     assert np.array_equal(batch["f0"], array)
 
 
+def test_bytes_in_another_order_are_turned_round(tmp_path: Path) -> None:
+    array = np.arange(12, dtype=">i4").reshape(4, 3)
+    dataset = D.from_tensor_slices((array, array[:, 0]))
+    for written in (dataset, dataset.map(lambda a, b: (a, a[0])), dataset.map(lambda a, b: (a[: b % 2], b))):
+        written.to_parquet(tmp_path / "t.parquet")
+        found = list(D.from_parquet(tmp_path / "t.parquet"))
+        assert [plain(row) for row in found] == [{"f0": a.tolist(), "f1": int(b)} for a, b in written]
+        assert found[0]["f0"].dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("element", "refusal"),
+    [
+        ({"q": {}, "x": np.arange(2)}, "expected parts with one column or more, got an empty dict"),
+        (np.arange(2, dtype=np.longdouble), "that Arrow has a type for, got 2 float128"),
+        (np.arange(2).astype("datetime64[h]"), "that Arrow has a type for, got"),
+        ({1: np.arange(2), "f1": np.arange(2)}, r"names of their own, got 'f1' for each of \[1, 'f1'\]"),
+        ({"a": {1: 2, "f1": 3}}, r"names of their own, got 'f1' for each of \[1, 'f1'\]"),
+    ],
+)
+def test_what_a_file_cannot_hold_is_refused(tmp_path: Path, element: Any, refusal: str) -> None:
+    for dataset in (D.from_tensors(element), D.range(1).map(lambda i: element)):
+        with pytest.raises(ps.errors.BadType, match=refusal):
+            dataset.to_parquet(tmp_path / "t.parquet")
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_only_a_run_can_tell(tmp_path: Path) -> None:
     D.range(5).map(lambda i: {"i": i, "l": np.arange(i)}).to_parquet(tmp_path / "t.parquet")
     found = [plain(row) for row in D.from_parquet(tmp_path / "t.parquet")]
