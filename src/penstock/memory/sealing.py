@@ -37,7 +37,7 @@ def sealed(element: Any) -> tuple[Any, int]:
         return element, leaf_bytes(element) + _SCALAR_BYTES
     structure = Structure.of(element)
     leaves = structure.flatten(detach(element))
-    nbytes = sum(map(_kept_bytes, leaves), max(_PLACE_BYTES, nest_bytes(len(leaves))))
+    nbytes = sum(map(_kept_bytes, leaves), _PLACE_BYTES if structure.is_leaf else nest_bytes(len(leaves)))
     return structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes
 
 

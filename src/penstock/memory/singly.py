@@ -77,10 +77,10 @@ def objects_of_block(block: Block) -> int:
 
 
 def nest_bytes(num_leaves: int) -> int:
-    """What a tuple or dict of so many leaves takes itself, at most; nothing where there is one leaf alone."""
-    return max(200, 16 + 60 * num_leaves) if num_leaves > 1 else 0
+    """What a tuple or dict of so many leaves takes itself, at most."""
+    return max(200, 16 + 60 * num_leaves)
 
 
 def objects_per_element(num_leaves: int) -> int:
     """What `objects_bytes` says of elements with so many leaves, at most."""
-    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + nest_bytes(num_leaves)
+    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + (nest_bytes(num_leaves) if num_leaves > 1 else 0)

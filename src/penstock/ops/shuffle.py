@@ -104,9 +104,11 @@ class Shuffle(Op):
     def footprint(self, sizes: Sizes) -> Footprint | None:
         count = sizes.count if self._whole(sizes.count) else self.buffer_size
         size = count if self.buffer_size is None else self.buffer_size
-        held = None if count is None or count < 0 else memory_needed(count, sizes.input)
+        held = None if count is None or count < 0 else memory_needed(count, sizes.input, sizes.specs[0])
         text = "all" if count is None or count < 0 else f"{count:,}"
-        floor = None if sizes.input is None else least_memory_needed(max(0, count or 0), size or 0, sizes.input)
+        floor = None
+        if sizes.input is not None:
+            floor = least_memory_needed(max(0, count or 0), size or 0, sizes.input, sizes.specs[0])
         return Footprint(held, f"{text} elements in the buffer, the rest on disk", floor, spills=True)
 
     def open(self, context: Context) -> Cursor:

@@ -36,6 +36,7 @@ from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
 from ..plan.footprint import ElementSize
+from ..spec import UNSEEN, spec_leaves, structure_of_spec
 from .draws import Draws
 
 __all__ = ["Waiting", "held_bytes", "least_memory_needed", "memory_needed"]
@@ -69,26 +70,29 @@ def held_bytes(element: Any) -> int:
     return nbytes_of(element) - lent_bytes(element) + _ENTRY_BYTES + objects_in(element)
 
 
-def memory_needed(count: int, size: ElementSize | None) -> int | None:
+def memory_needed(count: int, size: ElementSize | None, spec: Any) -> int | None:
     """Bytes of so many elements that wait, if all of them do so in memory."""
     if size is None:
         return None
-    return count * ((0 if size.is_view else size.nbytes) + _around(size))
+    return count * ((0 if size.is_view else size.nbytes) + _around(size, spec))
 
 
-def _around(size: ElementSize) -> int:
-    """Bytes of the objects around an element."""
-    num_leaves = len(size.leaves)
-    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + nest_bytes(num_leaves)
+def _around(size: ElementSize, spec: Any) -> int:
+    """Bytes of the objects around an element; of one whose size was measured only the spec knows the leaves."""
+    if spec is UNSEEN:
+        num_leaves, is_nest = len(size.leaves), len(size.leaves) > 1
+    else:
+        num_leaves, is_nest = len(spec_leaves(spec)), not structure_of_spec(spec).is_leaf
+    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + (nest_bytes(num_leaves) if is_nest else 0)
 
 
-def least_memory_needed(count: int, buffer_size: int, size: ElementSize) -> int:
+def least_memory_needed(count: int, buffer_size: int, size: ElementSize, spec: Any) -> int:
     """Bytes without which so many elements cannot wait even on disk: an index of them, and some on their way.
 
     The buffer may be for more elements than there are.
     """
     typical = min(size.nbytes, int(1.25 * size.typical_bytes) or size.nbytes)
-    each = typical + _around(size)
+    each = typical + _around(size, spec)
     alone = _ALONE_INDEX_BYTES if each >= _LEAST_BATCH_BYTES else 32 * each // _LEAST_BATCH_BYTES + 1
     # A file has half of what was in memory, so that there are the fewer of them the more is, and stays until the last
     # of it was drawn. What both take together is least where both take the same.
@@ -96,7 +100,7 @@ def least_memory_needed(count: int, buffer_size: int, size: ElementSize) -> int:
     # With no memory to spare a file has as much as one small batch, or one element.
     files = min(count, count * each // _LEAST_BATCH_BYTES) * _FILE_INDEX_BYTES
     index = count * alone + _SOME_FILES * _FILE_INDEX_BYTES + min(files, 2 * gathered)
-    one = max(memory_needed(1, size) or 0, size.slots(1))
+    one = max(memory_needed(1, size, spec) or 0, size.slots(1))
     # Where all can stay, none need go.
     index = min(index, one + count * each + _SOME_FILES * _FILE_INDEX_BYTES)
     least = index + 2 * one + 2 * _LEAST_BATCH_BYTES
