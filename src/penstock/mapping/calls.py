@@ -5,7 +5,8 @@ element makes a large array and sums it up. So the first calls run alone and are
 for each call that may run at a time, and no more run at a time than there is room for.
 
 Later elements may take more. So calls are measured, each alone, all through the run: whenever an eighth more were made,
-as long as that takes no more than a small part of the time. When the process grows by more than is known (`growth`),
+as long as that takes no more than a small part of the time. One that would begin beside a call which has asked the
+system for more than is known waits for it, and is measured. When the process grows by more than is known (`growth`),
 all that follow are, until one tells why: those that take much may be few among many. If none does, for twice as many
 calls as were made until then, fewer run at a time.
 """
@@ -101,7 +102,7 @@ class MeasuredCalls:
         self._num_free = self._num_granted = 0
         self._others_call = False
         self._num_due = _NUM_MEASURED
-        self._alarmed = self._absorbed = False
+        self._alarmed = self._absorbed = self._saw_promise = False
         self._num_in_vain = 0
         self._next_number = self._next_ns = self._begun_ns = 0
         self._refusal = ""
@@ -116,7 +117,9 @@ class MeasuredCalls:
         self._share = ledger.share("temporaries of fn")
         self._lease, self._results = self._share.acquire(0), results
         self._consumer = threading.get_ident()
-        self._watch = GrowthWatch(lambda: ledger.charged_bytes + results.written_bytes, self._alarm)
+        self._watch = GrowthWatch(
+            lambda: ledger.charged_bytes + results.written_bytes, self._alarm, lambda: ledger.charged_bytes
+        )
         self._begun_ns = perf_counter_ns()
 
     def close(self) -> None:
@@ -159,6 +162,8 @@ class MeasuredCalls:
         while True:
             if not alone:
                 self._watch.look_if_stale()
+                if not self._num_due and self._watch.sees_promise():
+                    self._num_due, self._saw_promise = 1, True
             if self._is_due():
                 with self._gate.alone():
                     if self._is_due():  # no other thread was first
@@ -188,11 +193,15 @@ class MeasuredCalls:
             self._absorbed = True
             if self._watch.absorb(self._lease.nbytes):
                 self._explained(1)
+        went = self._watch.forget_promises(self._lease.nbytes)
         before, start = self.temporary_bytes, perf_counter_ns()
         result = call_measured(self._saw, self._function, (element,), {})
         now = perf_counter_ns()
         self.num_measured += 1
         self._num_due = max(0, self._num_due - 1)
+        if self._saw_promise and went and self.temporary_bytes == before:
+            self._watch.expect_promises()
+        self._saw_promise = False
         self.returns_list = type(result) is list
         if self._alarmed and (self.temporary_bytes - before) * 2 * self._gate.limit > self._watch.beyond_bytes:
             self._explained(_NUM_ALARMED)

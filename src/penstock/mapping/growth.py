@@ -2,7 +2,8 @@
 
 A call that takes more than those before it is seen while it runs, if it runs for some milliseconds; and what takes less
 time cannot fill much memory. Where many threads call, the one that watches may have to wait for its turn: those that
-are about to call look, too, so that none begins beside a call that has already taken too much.
+are about to call look, too, so that none begins beside a call that has already taken too much. That one may have asked
+for its memory, and not have written to it yet: so they look at what the system has promised as well.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from ..memory.allocator import trim_heap
-from ..memory.pressure import anonymous_bytes
+from ..memory.pressure import PromisedMemory, anonymous_bytes
 
 __all__ = ["GrowthWatch"]
 
@@ -22,6 +23,8 @@ _PERIOD_S = 0.002
 _STALE_NS = 1_000_000
 # What the process may be larger by than is known: the heap's gaps, stacks of threads.
 _SPARE_BYTES = 4 << 20
+# What may be promised to it beyond that: the stack of a new thread is 8 MB, of which a few pages are ever used.
+_SPARE_PROMISED_BYTES = 12 << 20
 
 
 class GrowthWatch:
@@ -30,9 +33,12 @@ class GrowthWatch:
     Args:
         known_bytes: What the process may have grown by, with what is reserved for calls.
         alarm: Called in the thread that looked when it has grown by more; not again until `rearm`.
+        charged_bytes: The part of it that is promised as soon as it is known: arrays for results are written to later.
     """
 
-    def __init__(self, known_bytes: Callable[[], int], alarm: Callable[[], None]) -> None:
+    def __init__(
+        self, known_bytes: Callable[[], int], alarm: Callable[[], None], charged_bytes: Callable[[], int] = lambda: 0
+    ) -> None:
         self._known_bytes = known_bytes
         self._alarm = alarm
         self._baseline_bytes = anonymous_bytes() - known_bytes()
@@ -40,6 +46,10 @@ class GrowthWatch:
         self._looked_ns = 0
         #: The most that the process was larger by than was known.
         self.beyond_bytes = 0
+        self._charged_bytes = charged_bytes
+        self._promised = PromisedMemory()
+        self._spare_promised_bytes = _SPARE_PROMISED_BYTES
+        self._promised_before = self._promised.nbytes() - charged_bytes()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -53,11 +63,33 @@ class GrowthWatch:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        self._promised.close()
 
     def look_if_stale(self) -> None:
         """Looks, if nobody did for a while."""
         if perf_counter_ns() - self._looked_ns > _STALE_NS:
             self._look()
+
+    def sees_promise(self) -> bool:
+        """Whether some call that is running has asked for more than is known."""
+        return self._promised_beyond() > self._spare_promised_bytes
+
+    def forget_promises(self, reserved_bytes: int) -> bool:
+        """No call is running: what the process is promised now is nothing that calls take for a moment.
+
+        Returns:
+            Whether calls took what was seen, if something was: it has gone with them.
+        """
+        beyond_bytes = self._promised_beyond() + reserved_bytes
+        self._promised_before += beyond_bytes
+        return beyond_bytes < self._spare_promised_bytes
+
+    def expect_promises(self) -> None:
+        """What was seen had nothing to do with the calls that followed: only more than that is worth telling."""
+        self._spare_promised_bytes *= 2
+
+    def _promised_beyond(self) -> int:
+        return self._promised.nbytes() - self._promised_before - self._charged_bytes()
 
     def rearm(self) -> None:
         """The alarm was seen to; the next is worth telling."""

@@ -16,7 +16,7 @@ from time import monotonic
 from .allocator import trim_heap
 from .limits import CGROUPS, Group, memory_groups
 
-__all__ = ["Pressure", "anonymous_bytes", "page_cache_bytes", "resident_bytes"]
+__all__ = ["Pressure", "PromisedMemory", "anonymous_bytes", "page_cache_bytes", "resident_bytes"]
 
 _PERIOD_S = 0.25
 # Of a container's limit, counting only what the kernel cannot drop at once.
@@ -71,6 +71,28 @@ def anonymous_bytes(proc: str = "/proc/self") -> int:
     finally:
         os.close(file)
     return (int(resident) - int(shared)) * mmap.PAGESIZE
+
+
+class PromisedMemory:
+    """What the system has promised to this process for itself: memory counts from when it is asked for, not written to.
+
+    The file stays open: a look takes a quarter of the time then.
+    """
+
+    def __init__(self, proc: str = "/proc/self") -> None:
+        try:
+            self._file: int | None = os.open(f"{proc}/statm", os.O_RDONLY)
+        except OSError:
+            self._file = None
+
+    def nbytes(self) -> int:
+        """0 where the system does not say."""
+        return 0 if self._file is None else int(os.pread(self._file, 256, 0).split()[5]) * mmap.PAGESIZE
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def page_cache_bytes(proc: str = "/proc/self") -> int:

@@ -63,3 +63,27 @@ def test_a_little_that_stays_is_no_reason_for_much_that_went() -> None:
     del much
     assert not watch.absorb(0)
     assert little[0] == 1
+
+
+def test_what_is_promised_counts_before_it_is_written_to() -> None:
+    charged = [0]
+    watch = GrowthWatch(lambda: 0, lambda: None, lambda: charged[0])
+    try:
+        assert not watch.sees_promise()
+        held = np.empty(8_000_000)
+        assert watch.sees_promise()
+        charged[0] = held.nbytes
+        assert not watch.sees_promise()  # it is known
+        charged[0] = 0
+        del held
+        assert watch.forget_promises(0)  # it has gone
+        held = np.empty(8_000_000)
+        assert not watch.forget_promises(0)  # this one stays
+        assert not watch.sees_promise()
+        watch.expect_promises()
+        watch.expect_promises()
+        more = np.empty(4_000_000)
+        assert not watch.sees_promise()
+        assert held.size > more.size
+    finally:
+        watch.stop()
