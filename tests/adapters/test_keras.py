@@ -13,6 +13,7 @@ import pytest
 
 PROGRAMS = Path(__file__).with_name("keras_children.py")
 LOGS = Path(__file__).with_name("keras_logs_children.py")
+VALIDATION = Path(__file__).with_name("validation_children.py")
 # Frameworks take long to load on a busy machine.
 pytestmark = pytest.mark.timeout(400)
 
@@ -91,3 +92,16 @@ def test_tensorflow_says_of_losses_what_it_says_for_its_own_datasets(loaded_pyth
     found = child(loaded_python, "tensorflow", file=LOGS)
     assert found["different"] == []
     assert found["sizes"] == {"of any size": [None], "of one size": [16], "not compiled": [15, 16]}
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "torch", "jax"])
+def test_a_resumed_fit_validates_on_what_it_would_have(backend: str, loaded_python: str) -> None:
+    found = child(loaded_python if backend == "tensorflow" else sys.executable, backend, file=VALIDATION)
+    as_if_not_killed = {"same rows": True, "same figures": True}
+    assert found == {
+        "reshuffled": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
+        "at the end of an epoch": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
+        "every other epoch": {**as_if_not_killed, "apart": [False, False], "num sets": 2},
+        "once": {**as_if_not_killed, "apart": [True, True], "num sets": 1},
+        "endless": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
+    }

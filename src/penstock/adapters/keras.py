@@ -144,6 +144,10 @@ def _adapter_class() -> Any:
 
         get_state, set_state = state_dict, load_state_dict  # as iterators of Grain call them
 
+        def go_on_with_epoch(self, epoch: int) -> None:
+            """Has the next epoch that Keras begins be a certain one of the dataset's."""
+            self._reading.next_epoch = epoch
+
         def count_batches(self) -> None:
             """Counts the batches that Keras reads from here on, for `state_after`."""
             self._reading.count_batches()

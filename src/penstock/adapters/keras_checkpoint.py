@@ -28,7 +28,8 @@ def keras_checkpoint(path: str | os.PathLike[str], feed: Any, every_steps: int |
 
     It saves the model's variables (weights, random seeds, metrics), those of the optimizer, and the position in the
     data, at the end of each epoch and every so many steps. When `fit` is called and the file exists, it restores
-    them: the first step is the one after the last that was saved, on the very next batch.
+    them: the first step is the one after the last that was saved, on the very next batch. If `validation_data` is a
+    `to_keras()`, it goes on with the epoch that it would have had, too: parts of one shuffled dataset stay apart.
 
     The file is replaced as a whole: a crash leaves the last one. To begin anew, remove it. It stays when training ends,
     so that `fit` with more epochs goes on. Give it last in the list of callbacks, so that what others do at the end of
@@ -64,6 +65,8 @@ def _callback_class() -> Any:
             self._every_steps = every_steps
             self._metrics: list[np.ndarray] | None = None
             self._resumes_in: int | None = None
+            self._validation_feed: Any = None
+            self._next_validation: int | None = None  # which epoch of its dataset is validated on next
 
         def set_model(self, model: Any) -> None:
             super().set_model(model)
@@ -99,6 +102,7 @@ def _callback_class() -> Any:
                 else:
                     _assign(variables, found)
             self._feed.go_on(state, num_steps, is_over)
+            self._next_validation, self._validation_feed = progress.get("next_validation"), None
             self._num_before, self._first_step = progress["total_steps"], num_steps
             model._initial_epoch = epoch  # as Keras's own BackupAndRestore does
             self._resumes_in = epoch
@@ -141,6 +145,12 @@ def _callback_class() -> Any:
 
         def on_test_begin(self, logs: Any = None) -> None:
             self._num_read_before_test = self._feed.num_read
+            feed = getattr(getattr(self._unsynced, "_eval_epoch_iterator", None), "data_adapter", None)
+            if feed is None or not hasattr(feed, "go_on_with_epoch") or feed is self._validation_feed:
+                return
+            self._validation_feed = feed
+            if self._next_validation is not None:
+                feed.go_on_with_epoch(self._next_validation)
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             if self._feed.num_read != self._num_read_before_test:
@@ -162,6 +172,10 @@ def _callback_class() -> Any:
                 "position": self._feed.state_after(self._num_trained),
                 "groups": {name: len(variables) for name, variables in groups.items()},
             }
+            if self._validation_feed is not None:
+                self._next_validation = self._validation_feed.dataset.next_epoch
+            if self._next_validation is not None:
+                progress["next_validation"] = self._next_validation
             arrays = _arrays_of([variable for variables in groups.values() for variable in variables])
             if keras.backend.backend() == "torch":
                 progress["groups"][_TORCH_RANDOM] = 1

@@ -39,6 +39,7 @@ class Reading:
         self.last_begun: _Pass | None = None
         self.last_run: Run | None = None
         self.resume_at: dict[str, Any] | None = None
+        self.next_epoch: int | None = None
         self.num_read = 0
         self._positions: deque[tuple[int, dict[str, Any]]] | None = None
 
@@ -128,7 +129,8 @@ class Epochs(Feed):
             run = self.open_run(before.run.epoch)
             this.began_at = before.began_at
         else:
-            run = self.open_run()
+            run = self.open_run(reading.next_epoch)
+            reading.next_epoch = None
             this.began_at, reading.resume_at = reading.resume_at, None
         if this.began_at is not None:
             run.load_state_dict(this.began_at)

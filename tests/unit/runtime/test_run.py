@@ -251,6 +251,32 @@ def test_taking_a_position_changes_nothing() -> None:
         assert [batch.tolist() for batch in plain] == found
 
 
+@pytest.mark.parametrize("num_read", [3, 12], ids=["within", "at its end"])
+def test_the_other_part_goes_on_with_the_epoch_of_a_loaded_position(num_read: int) -> None:
+    def parts() -> tuple[Any, Any]:
+        shuffled = D.range(16).shuffle(seed=1)
+        return shuffled.skip(4), shuffled.take(4).batch(4)
+
+    def epoch(train: Any, test: Any) -> tuple[list[int], list[int]]:
+        return [int(x) for x in train], next(iter(test)).tolist()
+
+    whole = [epoch(*both) for both in [parts()] for _ in range(5)]
+    train, test = parts()
+    run = train.run(epoch=2)
+    for _ in range(num_read):
+        next(run)
+    resumed, test = parts()
+    state = run.state_dict()
+    run = resumed.run()
+    run.load_state_dict(state)
+    rest = [int(x) for x in run]
+    assert rest == whole[2][0][num_read:]
+    if rest:  # else it was validated before
+        assert next(iter(test)).tolist() == whole[2][1]
+    assert [epoch(resumed, test) for _ in range(2)] == whole[3:]
+    assert test.next_epoch == 5
+
+
 def test_loading_sets_the_epoch_of_this_run_and_of_those_after_it() -> None:
     with D.range(9).shuffle(seed=1).run(epoch=5) as run:
         next(run)

@@ -1,0 +1,115 @@
+"""A program for test_keras.py: parts of one shuffled dataset, for training and validation, in fits that are killed.
+
+Prints one line of JSON: for each case whether it went on as one that was not killed, and whether parts stayed apart.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import warnings
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+import penstock as ps
+
+D = ps.Dataset
+NUM, NUM_VALIDATION, SIZE = 40, 8, 4
+X = np.random.default_rng(0).normal(size=(NUM, 3)).astype(np.float32)
+warnings.simplefilter("ignore", DeprecationWarning)  # NumPy, of Keras's variables
+
+
+class Killed(BaseException):
+    """Passes all that would tidy up after an error."""
+
+
+class KillIn(keras.callbacks.Callback):
+    """Ends a fit in an epoch, at a step or at its end."""
+
+    def __init__(self, epoch: int, step: int | None) -> None:
+        super().__init__()
+        self.epoch, self.step, self.now = epoch, step, 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.now = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if (self.now, batch) == (self.epoch, self.step):
+            raise Killed
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if (epoch, None) == (self.epoch, self.step):
+            raise Killed
+
+
+def fit(path: str, kills: list[tuple[int, int | None]], shuffle: Any, endless: bool, fit_args: Any) -> Any:
+    """The rows of each validation, and the last figures."""
+    validated: list[list[int]] = []
+    trained: list[int] = []
+    apart = True
+
+    def noted(seen: list[Any]) -> Any:
+        def note(x: Any, n: Any) -> Any:
+            seen.extend(n.tolist())
+            return x, x[:, :1]
+
+        return note
+
+    for kill in [*kills, (-1, 0)]:
+        shuffled = D.from_tensor_slices((X, np.arange(NUM))).shuffle(NUM, **shuffle)
+        in_test: list[int] = []
+        train = shuffled.skip(NUM_VALIDATION).batch(SIZE)
+        feed = (train.repeat() if endless else train).map(noted(trained), stateful=True).to_keras()
+        test = shuffled.take(NUM_VALIDATION).batch(SIZE).map(noted(in_test), stateful=True).to_keras()
+
+        class Validations(keras.callbacks.Callback):
+            def on_test_begin(self, logs: Any = None, in_test: Any = in_test) -> None:
+                in_test.clear()
+
+            def on_test_end(self, logs: Any = None, in_test: Any = in_test) -> None:
+                nonlocal apart
+                validated.append(list(in_test))
+                apart &= endless or not set(in_test) & set(trained[-(NUM - NUM_VALIDATION) :])
+
+        keras.utils.set_random_seed(0)
+        made = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        made.compile("adam", "mse")
+        checkpoint = ps.keras_checkpoint(path, feed, every_steps=3)
+        callbacks = [Validations(), checkpoint, KillIn(*kill)]
+        try:
+            history = made.fit(feed, validation_data=test, verbose=0, callbacks=callbacks, epochs=5, **fit_args)
+        except Killed:
+            continue
+        last = {name: values[-1] for name, values in history.history.items()}
+    return validated, last, apart
+
+
+def cases() -> dict[str, Any]:
+    reshuffled = {"seed": 7}
+    by_name: dict[str, Any] = {
+        "reshuffled": ([(2, 4)], reshuffled, False, {}),
+        "at the end of an epoch": ([(1, None), (3, 6)], reshuffled, False, {}),
+        "every other epoch": ([(2, 4)], reshuffled, False, {"validation_freq": 2}),
+        "once": ([(2, 4)], {"seed": 7, "reshuffle_each_iteration": False}, False, {}),
+        "endless": ([(1, 5), (3, 2)], reshuffled, True, {"steps_per_epoch": 6}),
+    }
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (kills, shuffle, endless, fit_args) in by_name.items():
+            whole = fit(f"{folder}/{name} whole", [], shuffle, endless, fit_args)
+            killed = fit(f"{folder}/{name}", kills, shuffle, endless, fit_args)
+            found[name] = {
+                "same rows": killed[0] == whole[0],
+                "same figures": killed[1] == whole[1],
+                "apart": [whole[2], killed[2]],
+                "num sets": len({tuple(sorted(rows)) for rows in whole[0]}),
+            }
+    return found
+
+
+if __name__ == "__main__":
+    json.dump(cases(), sys.stdout)
