@@ -140,6 +140,18 @@ def test_python_blocks_run_as_printed(page: str, tmp_path: Path, monkeypatch: py
             raise
 
 
+def test_no_python_block_is_left_out() -> None:
+    """One of a new page, or one that is indented or has another name, would not be run."""
+    fences = re.compile(r"^[ >]*(```|~~~) *(python|py|python3|pycon)\b", re.MULTILINE | re.IGNORECASE)
+    unseen = {}
+    for path in markdown_files():
+        text, page = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+        num_run = len(blocks_of(text)) if page in PAGES else 0
+        if num_found := len(fences.findall(text)) - num_run:
+            unseen[page] = num_found
+    assert unseen == {}
+
+
 def test_what_a_wrong_page_would_do() -> None:
     """The checks above can fail."""
     for wrong in ("1 + 1  # → 3", "print('a')  # → b", "raise ValueError"):
