@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import pickle
 import subprocess
 import sys
 import textwrap
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +20,7 @@ import pytest
 import torch
 
 import penstock as ps
+from penstock.adapters.torch_workers import LoaderEpochs
 from penstock.errors import BadType
 
 from .feeds import CHECKS, DTYPES, D, Pair, Sample, check_reuse, numbers_of, pictures, shuffled
@@ -211,14 +215,52 @@ def test_length_of_a_loader() -> None:
 
 def test_workers_share_the_budget() -> None:
     feed = shuffled().to_torch(memory="32MB")
-    with feed._open_share(0, 2) as first, feed._open_share(1, 2) as second:
+    with feed._open_share(0, 2, 1) as first, feed._open_share(1, 2, 1) as second:
         assert first.ledger.budget_bytes == second.ledger.budget_bytes == 16_000_000
         assert [first.epoch, second.epoch] == [0, 0]
         assert sorted(n for run in (first, second) for batch in run for n in numbers_of(batch)) == list(range(64))
     assert (
-        feed.dataset.with_options(ps.Options(memory="8MB")).to_torch()._open_share(0, 4).ledger.budget_bytes
+        feed.dataset.with_options(ps.Options(memory="8MB")).to_torch()._open_share(0, 4, 1).ledger.budget_bytes
         == 2_000_000
     )
+
+
+def test_workers_agree_on_the_epoch_whoever_of_them_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = shuffled().to_torch()
+    expected = [[numbers_of(batch) for batch in shuffled().run(epoch=epoch)] for epoch in range(7)]
+
+    def workers(count: int) -> list[Any]:
+        """The feed as processes have it that were forked: copies, which share a file."""
+        made = [copy.copy(feed) for _ in range(count)]
+        for worker in made:
+            worker._epochs = LoaderEpochs(os.dup(feed._epochs._file))
+        return made
+
+    def begin(worker: Any, number: int, num_workers: int, seed: int) -> Any:
+        info = SimpleNamespace(id=number, num_workers=num_workers, seed=seed + number)
+        monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: info)
+        return iter(worker)
+
+    def read(processes: list[Any], seed: int) -> list[Any]:
+        shares = [begin(worker, number, len(processes), seed) for number, worker in enumerate(processes)]
+        parts = [[numbers_of(batch) for batch in share] for share in reversed(shares)][::-1]
+        return [part[i] for i in range(len(parts[0])) for part in parts if i < len(part)]
+
+    next(begin(workers(2)[0], 0, 2, seed=11))  # the other was ended before it began
+    assert read(workers(2), seed=22) == expected[1]
+    lasting = workers(3)
+    assert read(lasting, seed=33) == expected[2]
+    next(begin(lasting[1], 1, 3, seed=33))
+    for number in (0, 2):
+        begin(lasting[number], number, 3, seed=33)  # and was left before they gave anything
+    assert read(lasting, seed=33) == expected[4]
+    monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: None)
+    assert [numbers_of(batch) for batch in feed] == expected[5]
+    assert read(lasting, seed=33) == expected[6]
+    monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: None)
+    next(iter(feed))
+    feed.dataset.run(epoch=1)
+    assert [numbers_of(batch) for batch in feed] == expected[2]
 
 
 LOADERS = """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from multiprocessing.context import get_spawning_popen
-from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,9 @@ from ..errors import BadArgument, BadType
 from ..runtime.process_pool import budget_bytes, get_memory
 from ..runtime.run import Run
 from .feed import Feed, FeedIterator, each_leaf, refused
+from .torch_workers import LoaderEpochs
 
 __all__ = ["converter", "to_torch"]
-
-_MOST_WORKERS = 1024
 
 
 def to_torch(
@@ -167,31 +164,26 @@ def _feed_class() -> Any:
             writable: bool,
             memory: Any,
             optimize: bool | None,
-            begun: Any = None,
+            epochs: LoaderEpochs | None = None,
         ) -> None:
             super().__init__(dataset, converter(dataset, device, pin_memory, writable), memory, optimize)
             self._arguments = (dataset, device, pin_memory, writable, memory, optimize)
-            # Epochs that each of a DataLoader's workers began, in memory that they share with this process: they are
-            # new processes in each epoch, and all must agree on which one it is.
-            self._begun = RawArray("q", _MOST_WORKERS) if begun is None else begun
+            self._epochs = LoaderEpochs() if epochs is None else epochs
 
         def __iter__(self) -> FeedIterator:
             worker = torch.utils.data.get_worker_info()
             if worker is None:
                 return FeedIterator(self._open_here, self.convert)
-            return FeedIterator(functools.partial(self._open_share, worker.id, worker.num_workers), self.convert)
+            # Each has the loader's seed, and its own number added to it.
+            key = self._epochs.begin_iteration(worker.seed - worker.id)
+            return FeedIterator(functools.partial(self._open_share, worker.id, worker.num_workers, key), self.convert)
 
         def _open_here(self) -> Run:
-            epoch = self.dataset.next_epoch + max(self._begun)
-            self._begun[:] = [0] * _MOST_WORKERS
-            return self.open_run(epoch)
+            return self.open_run(self._epochs.here(self.dataset.next_epoch))
 
-        def _open_share(self, number: int, num_workers: int) -> Run:
+        def _open_share(self, number: int, num_workers: int, key: int) -> Run:
             """The run of one of several workers: every n-th element, which is the order that DataLoader restores."""
-            if num_workers > _MOST_WORKERS:
-                raise BadArgument(f"num_workers: expected at most {_MOST_WORKERS}, got {num_workers}")
-            epoch = self.dataset.next_epoch + self._begun[number]
-            self._begun[number] += 1
+            epoch = self._epochs.of_workers(key, self.dataset.next_epoch)
             memory = self.dataset.options().memory if self.memory is None else self.memory
             share = self.dataset.shard(num_workers, number)
             # On its own: what it begins in this process must not count for the dataset twice.
@@ -200,8 +192,7 @@ def _feed_class() -> Any:
             return alone.run(whole // num_workers, epoch=epoch, optimize=self.optimize)
 
         def __reduce__(self) -> Any:
-            begun = None if get_spawning_popen() is None else self._begun
-            return _unpickled, (*self._arguments, begun)
+            return _unpickled, (*self._arguments, self._epochs)
 
     return TorchFeed
 
