@@ -167,6 +167,55 @@ def test_batches_are_laid_out_over_devices() -> None:
     assert on_second
 
 
+UNEVEN = """
+import json
+import jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+import penstock as ps
+
+mesh = jax.make_mesh((8,), ("data",))
+split, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
+two_axes = NamedSharding(jax.make_mesh((4, 2), ("data", "model")), PartitionSpec("data", "model"))
+data = np.arange(40, dtype=np.float32).reshape(20, 2), np.arange(20, dtype=np.int32)
+dataset = ps.Dataset.from_tensor_slices(data)
+
+def pulled(dataset, sharding):
+    run, found = iter(dataset.to_jax(sharding=sharding)), []
+    while True:
+        try:
+            x, y = next(run)
+            found.append([len(x.addressable_shards), y.tolist()])
+        except StopIteration:
+            return found
+        except ValueError as error:
+            found.append(f"{type(error).__name__}: {error}")
+
+print(json.dumps({
+    "split": pulled(dataset.batch(8), split),
+    "nest": pulled(dataset.batch(8), (split, whole)),
+    "dropped": pulled(dataset.batch(8, drop_remainder=True), split),
+    "replicated": pulled(dataset.batch(8), whole),
+    "two axes": pulled(dataset.batch(8, drop_remainder=True), (two_axes, split)),
+    "too many axes": pulled(dataset.batch(8, drop_remainder=True), two_axes),
+}))
+"""
+
+
+def test_arrays_that_a_sharding_cannot_divide_are_named() -> None:
+    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", UNEVEN], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    rows = [[8, list(range(8))], [8, list(range(8, 16))]]
+    for name, shapes in (("split", "an array of shape (4, 2)"), ("nest", "arrays of shapes (4, 2), (4,)")):
+        assert found[name][:2] == rows
+        assert found[name][2].startswith(f"BadArgument: to_jax: sharding: expected one that divides {shapes}; JAX says")
+        assert "batch(…, drop_remainder=True)" in found[name][2]
+    assert found["dropped"] == found["two axes"] == rows
+    assert found["replicated"] == [*rows, [8, list(range(16, 20))]]
+    assert ["divides an array of shape (8,)" in text for text in found["too many axes"]] == [True, True]
+
+
 def test_a_training_step_sees_the_batches_that_were_given() -> None:
     """Steps run while the next batches are made: none may be made where one is still read."""
     step = jax.jit(lambda total, x: total + (x @ x.T).sum())

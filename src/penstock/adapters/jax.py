@@ -39,7 +39,8 @@ def to_jax(
         device: The `jax.Device` where arrays go, committed; or the name of a platform, for the first of its devices.
             None: JAX's default, not committed.
         sharding: How arrays are laid out over devices: a `jax.sharding.Sharding` for all of them, or a nest of them
-            that fits the elements.
+            that fits the elements. An array that it cannot divide, as a smaller last batch may be, is a `BadArgument`
+            in its place: `batch(…, drop_remainder=True)` leaves it out.
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
 
@@ -63,7 +64,28 @@ def converter(device: Any = None, sharding: Any = None) -> Callable[[Any], Any]:
     if sharding is None or isinstance(sharding, jax.sharding.Sharding):
         return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
     on_host = each_leaf(_leaf_converter(lambda array: array))
-    return lambda element: jax.device_put(on_host(element), sharding)
+
+    def put_all(element: Any) -> Any:
+        arrays = on_host(element)
+        try:
+            return jax.device_put(arrays, sharding)
+        except _REFUSALS as error:
+            raise _unfit([leaf.shape for leaf in jax.tree.leaves(arrays)], error) from error
+
+    return put_all
+
+
+# What JAX raises of shardings that do not fit.
+_REFUSALS = (ValueError, TypeError, AssertionError, IndexError)
+
+
+def _unfit(shapes: list[tuple[int, ...]], error: Exception) -> BadArgument:
+    what = f"an array of shape {shapes[0]}" if len(shapes) == 1 else f"arrays of shapes {', '.join(map(str, shapes))}"
+    return BadArgument(
+        f"to_jax: sharding: expected one that divides {what}; JAX says: {type(error).__name__}: {error}. If it is the "
+        "last batch that is smaller, leave it out with batch(…, drop_remainder=True), or pad it; arrays of other "
+        "dimensions may need a nest of shardings, one for each"
+    )
 
 
 def _as_device(device: Any) -> Any:
@@ -117,7 +139,12 @@ def _put_function(target: Any) -> _Put:
     import jax
 
     def put(array: np.ndarray) -> Any:
-        return jax.device_put(array, target)
+        try:
+            return jax.device_put(array, target)
+        except _REFUSALS as error:
+            if not isinstance(target, jax.sharding.Sharding):
+                raise
+            raise _unfit([array.shape], error) from error
 
     device = target
     if target is None and jax.config.jax_default_device is None:
