@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 
 import numpy as np
@@ -51,10 +52,31 @@ class Given(tf.data.Dataset):
 
     @property
     def element_spec(self) -> object:
-        return self._range.element_spec
+        return tf.TensorSpec((64, 64))
 
     def __iter__(self) -> object:
         return iter([self._make() for _ in range(3)])
+
+
+def test_specs_are_those_of_tf_data() -> None:
+    numbers = tf.data.Dataset.range(5)
+    ragged = tf.ragged.constant([[1, 2], [3]])
+    assert ps.from_tf(numbers.batch(2)).static_element_spec == ps.TensorSpec((None,), np.int64)
+    assert ps.from_tf(numbers.take(0)).static_element_spec == ps.TensorSpec((), np.int64)
+    assert ps.from_tf(tf.data.Dataset.from_tensors(ragged)).static_element_spec == ps.RaggedSpec((2, None), np.int32)
+    rows = ps.from_tf(tf.data.Dataset.from_tensor_slices(ragged))
+    assert rows.static_element_spec == ps.TensorSpec((None,), np.int32)
+    assert [row.tolist() for row in rows] == [[1, 2], [3]]
+    sparse = tf.data.Dataset.from_tensors(tf.sparse.from_dense([[0, 5]]))
+    assert ps.from_tf(sparse).static_element_spec == ps.SparseSpec((1, 2), np.int32)
+    none = numbers.filter(lambda n: n > 9)
+    assert list(ps.from_tf(none).to_tf().map(lambda n: n + tf.constant(1, tf.int64))) == []
+
+
+def test_structures_are_those_of_tf_data() -> None:
+    pair = (collections.OrderedDict(b=1, a=b"x"), None)
+    (found,) = ps.from_tf(tf.data.Dataset.from_tensors(pair))
+    assert found == ({"b": 1, "a": b"x"}, None)
 
 
 def test_lengths() -> None:

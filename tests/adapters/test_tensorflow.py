@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import penstock as ps
-from penstock.errors import BadType
+from penstock.errors import BadArgument, BadType, SpecMismatch
 
 from .feeds import CHECKS, DTYPES, D, Pair, Sample, aligned, check_reuse, numbers_of, shuffled
 
@@ -158,6 +158,33 @@ def test_what_tensorflow_has_no_tensors_for() -> None:
 
 def test_an_empty_dataset() -> None:
     assert list(D.range(0).map(lambda n: n).to_tf()) == []
+
+
+def test_elements_that_never_come() -> None:
+    none = D.range(5).filter(lambda n: n > 9).map(lambda n: (n, n))
+    with pytest.raises(BadArgument, match=r"has no first one to tell; say it with to_tf\(output_signature=…\)"):
+        none.to_tf().map(lambda x, y: x + y)
+    assert list(none.to_tf()) == []
+    assert "map" in repr(none.to_tf())
+    number = tf.TensorSpec((), tf.int64)
+    told = none.to_tf(output_signature=(number, number))
+    assert told.element_spec == (number, number)
+    assert list(told.map(lambda x, y: x + y)) == []
+
+
+def test_elements_must_fit_the_signature() -> None:
+    halves = D.range(3).map(lambda n: n * 0.5)
+    as_numbers = halves.to_tf(output_signature=tf.TensorSpec((), tf.int64))
+    with pytest.raises(SpecMismatch, match="expected int64, got float64 with a value"):
+        list(as_numbers)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected int64, got float64 with a value"):
+        list(as_numbers.map(lambda n: n))
+    short = halves.to_tf(output_signature=ps.TensorSpec((), np.float32))
+    for dataset in (short, short.map(lambda x: x)):
+        assert [(x.dtype, float(x)) for x in dataset] == [(tf.float32, n / 2) for n in range(3)]
+    for odd in (3, (), tf.TensorSpec((), tf.variant)):
+        with pytest.raises(BadType, match=r"to_tf at test_tensorflow.py:\d+: output_signature: expected"):
+            halves.to_tf(output_signature=odd)
 
 
 def test_a_strategy_deals_out_batches() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..element import Structure
 from ..errors import BadType
+from ..options import Options
 from ..runtime.closing import close_dropped
 from ..runtime.run import Run
 
@@ -94,6 +95,7 @@ class Feed:
         memory: int | float | str | None,
         optimize: bool | None,
     ) -> None:
+        Options(memory=memory, optimize=optimize)  # refuses bad ones where they were written, not in the first run
         self.dataset = dataset
         self.convert = convert
         self.memory = memory

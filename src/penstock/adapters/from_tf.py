@@ -15,6 +15,7 @@ from ..ops.assert_cardinality import AssertCardinality
 from ..plan.node import Node, caller_origin, located
 from ..spec import UNKNOWN
 from .checksum import add_to_checksum
+from .tf_specs import own_specs
 
 __all__ = ["from_tf"]
 
@@ -47,7 +48,12 @@ def from_tf(dataset: Any) -> Dataset:
     def elements() -> Iterator[Any]:
         return map(_element, dataset)  # no generator, which would end with the first error
 
-    node = Node(FromGenerator(elements, gives_own=True, made_by="from_tf", checksum=add_to_checksum), (), origin)
+    try:
+        signature = own_specs(dataset.element_spec)
+    except BadType:  # the elements tell, or are an error
+        signature = None
+    op = FromGenerator(elements, signature, gives_own=True, made_by="from_tf", checksum=add_to_checksum)
+    node = Node(op, (), origin)
     cardinality = int(dataset.cardinality())
     if cardinality != UNKNOWN:
         node = Node(AssertCardinality(cardinality, counts_failed=True), (node,), origin)

@@ -14,9 +14,10 @@ from typing import Any
 
 from ..dataset import Dataset
 from ..errors import StateError
+from ..options import Options
 from ..runtime.run import Run
 from .feed import plain_nests
-from .keras_epochs import Epochs, EpochsInSteps, Reading
+from .keras_epochs import Epochs, Reading
 from .keras_weights import ClassWeights, FitArguments
 
 __all__ = ["to_keras"]
@@ -60,16 +61,15 @@ def _adapter_class() -> Any:
         """A dataset as Keras's data adapter."""
 
         def __init__(self, dataset: Dataset, memory: int | float | str | None, optimize: bool | None) -> None:
+            Options(memory=memory, optimize=optimize)  # refuses bad ones where they were written
             self.dataset = dataset
             self._options = (memory, optimize)
             self._reading = Reading()
             self._arguments = FitArguments()
             self._shortened: _ShortEpoch | None = None
 
-        def _epochs(
-            self, convert: Callable[[Any], Any], weights: ClassWeights | None, kind: type[Epochs] = Epochs
-        ) -> Epochs:
-            return kind(self.dataset, convert, weights, *self._options, self._reading)
+        def _epochs(self, convert: Callable[[Any], Any], weights: ClassWeights | None) -> Epochs:
+            return Epochs(self.dataset, convert, weights, *self._options, self._reading)
 
         def _weights(self) -> ClassWeights | None:
             """Those of the classes, for who calls the caller of this."""
@@ -93,7 +93,7 @@ def _adapter_class() -> Any:
 
             weights = self._weights()
             # A strategy deals the batches out by means of tf.data, which makes them anew.
-            epochs = self._epochs(converter(), weights, EpochsInSteps)
+            epochs = self._epochs(converter(), weights)
             if weights is None:
                 return as_tf_dataset(epochs)
             weighted = Epochs(self.dataset.map(weights), converter(), None, *self._options, self._reading)

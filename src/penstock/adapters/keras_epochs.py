@@ -11,9 +11,8 @@ from ..errors import StateError
 from ..runtime.run import Run
 from .feed import Feed, FeedIterator, plain_nests
 from .keras_weights import ClassWeights
-from .tf_steps import StepsIterator
 
-__all__ = ["Epochs", "EpochsInSteps", "Reading"]
+__all__ = ["Epochs", "Reading"]
 
 # Keras reads at most one batch before it trains on it, for devices other than the CPU.
 _MOST_AHEAD = 4
@@ -138,13 +137,6 @@ class Epochs(Feed):
         this.begins_like = None
         reading.last_begun = this
         return run
-
-
-class EpochsInSteps(Epochs):
-    """The same, as Keras reads them under TensorFlow."""
-
-    def __iter__(self) -> Any:
-        return StepsIterator(super().__iter__(), self.dataset)
 
 
 class _EpochIterator(FeedIterator):

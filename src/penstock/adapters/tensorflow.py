@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..dataset import Dataset
 from ..element import Ragged, Sparse
-from ..errors import BadType
+from ..errors import BadArgument, BadType
 from ..runtime.run import Run
-from ..spec import UNKNOWN, UNSEEN, RaggedSpec, SparseSpec, TensorSpec, map_specs
-from .feed import Feed, each_leaf, plain_nests, refused
+from ..spec import UNKNOWN, UNSEEN, check_element, map_specs, spec_leaves
+from .feed import Feed, FeedIterator, each_leaf, plain_nests, refused
+from .tf_iterator import Rests, as_stated, iterator_class
+from .tf_specs import own_specs, tf_spec
 from .tf_steps import StepsIterator
 
 __all__ = ["as_tf_dataset", "converter", "to_tf"]
 
 
-def to_tf(dataset: Dataset, *, memory: int | float | str | None = None, optimize: bool | None = None) -> Any:
+def to_tf(
+    dataset: Dataset,
+    *,
+    output_signature: Any = None,
+    memory: int | float | str | None = None,
+    optimize: bool | None = None,
+) -> Any:
     """This dataset for TensorFlow: a `tf.data.Dataset`, its tensors on the memory of their batches where they can be.
 
     Each iteration is the dataset's next epoch. In a loop, and in `model.fit`, no part of tf.data runs: batches are made
@@ -30,9 +38,13 @@ def to_tf(dataset: Dataset, *, memory: int | float | str | None = None, optimize
     Inside a `tf.function`, under a distribution strategy, and below tf.data's own methods (`.map`, `.prefetch`, …)
     elements come by way of `tf.data.Dataset.from_generator`, which copies them. Then the specs of the elements are
     needed: a dataset with a function is run for one element if they are not known, and all elements must be like it,
-    but for the length of their first axis.
+    but for the length of their first axis. If it may have none, give `output_signature`.
+
+    Iterators are `tf.data.Iterator`s: loops and `tf.function`s may read them in turn, `tf.train.Checkpoint` saves them.
 
     Args:
+        output_signature: A nest of `tf.TensorSpec` that all elements must fit, as for `from_generator`. They are
+            converted to its dtypes where that loses nothing. None: elements are taken as they come.
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
 
@@ -42,7 +54,22 @@ def to_tf(dataset: Dataset, *, memory: int | float | str | None = None, optimize
     tf.Tensor([0 1 2], shape=(3,), dtype=int64)
     tf.Tensor([3 4], shape=(2,), dtype=int64)
     """
-    return as_tf_dataset(_LoopFeed(dataset, converter(), memory, optimize))
+    if output_signature is None:
+        return as_tf_dataset(Feed(dataset, converter(), memory, optimize))
+    signature, convert = _own_signature(output_signature), converter()
+    return as_tf_dataset(
+        Feed(dataset, lambda element: convert(check_element(signature, element)), memory, optimize), signature=signature
+    )
+
+
+def _own_signature(output_signature: Any) -> Any:
+    try:
+        signature = own_specs(output_signature)
+    except BadType as error:
+        raise BadType(f"output_signature: {error}") from None
+    if not spec_leaves(signature):
+        raise BadType("output_signature: expected at least one tf.TensorSpec, got none")
+    return signature
 
 
 def converter() -> Callable[[Any], Any]:
@@ -83,18 +110,12 @@ def _leaf_converter(tensor: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return convert
 
 
-class _LoopFeed(Feed):
-    """A feed for loops, and for Keras: it can tell who asks by nothing but the module."""
+def as_tf_dataset(feed: Feed, generated: Feed | None = None, signature: Any = UNSEEN) -> Any:
+    """A `tf.data.Dataset` whose iterators are those of a feed; tf.data itself works on those of another, if given.
 
-    def __iter__(self) -> Any:
-        asked_by = sys._getframe(2).f_globals.get("__name__", "")  # past the dataset's own method
-        batches = super().__iter__()
-        return StepsIterator(batches, self.dataset) if asked_by.startswith("keras.") else batches
-
-
-def as_tf_dataset(feed: Feed, generated: Feed | None = None) -> Any:
-    """A `tf.data.Dataset` whose iterators are those of a feed; tf.data itself works on those of another, if given."""
-    return _dataset_class()(feed, generated or feed)
+    All that the feed converts fits the signature, if there is one.
+    """
+    return _dataset_class()(feed, generated or feed, signature)
 
 
 @functools.cache
@@ -104,9 +125,10 @@ def _dataset_class() -> Any:
     class TfDataset(tf.data.Dataset):  # type: ignore[misc]  # TensorFlow comes without types here
         """A dataset as eager tensors; the variant that tf.data itself works on is a generator's, made when needed."""
 
-        def __init__(self, feed: Feed, generated: Feed) -> None:
+        def __init__(self, feed: Feed, generated: Feed, signature: Any) -> None:
             self._feed = feed
             self._generated_feed = generated
+            self._signature = signature
             super().__init__(None)
 
         @property
@@ -117,7 +139,7 @@ def _dataset_class() -> Any:
         @functools.cached_property
         def _generated(self) -> Any:
             with tf.init_scope():
-                return _generated(self._generated_feed)
+                return _generated(self._generated_feed, self.element_spec)
 
         @property
         def _variant_tensor(self) -> Any:
@@ -126,69 +148,58 @@ def _dataset_class() -> Any:
         def _inputs(self) -> list[Any]:
             return [self._generated] if "_generated" in vars(self) else []
 
-        @property
+        @functools.cached_property
         def element_spec(self) -> Any:
-            return self._generated.element_spec
+            with tf.init_scope():
+                return _element_spec(self._generated_feed.dataset, self._signature)
+
+        def __repr__(self) -> str:
+            return f"<{type(self).__name__} of {self._feed.dataset!r}>"  # tf.data's would run a function
 
         def cardinality(self) -> Any:
             return tf.constant(self._feed.dataset.cardinality(), tf.int64)  # its numbers for the unknown are ours
 
+        @functools.cached_property
+        def rests(self) -> Rests:
+            """What its iterators have left, for graphs."""
+            return Rests(self.element_spec)
+
         def __iter__(self) -> Any:
-            return iter(self._feed) if tf.executing_eagerly() else super().__iter__()
+            if not tf.executing_eagerly():
+                return super().__iter__()
+            batches = iterator_class()(iter(self._feed), self)
+            # Keras can be told by nothing but the module that asks.
+            asked_by = sys._getframe(1).f_globals.get("__name__", "")
+            return StepsIterator(batches, self._feed.dataset) if asked_by.startswith("keras.") else batches
 
     return TfDataset
 
 
-def _generated(feed: Feed) -> Any:
+def _generated(feed: Feed, element_spec: Any) -> Any:
     import tensorflow as tf
 
-    tensor = _leaf_converter(lambda value: value)
+    def values() -> FeedIterator:  # no generator, which would end with the first error
+        return FeedIterator(feed.open_run, lambda element: as_stated(feed.convert(element)))
 
-    def of_stated_type(leaf: Any) -> Any:
-        # Our specs do not say of which type row splits are.
-        made = tensor(leaf)
-        return made.with_row_splits_dtype(tf.int64) if isinstance(leaf, Ragged) else made
-
-    convert = each_leaf(of_stated_type)
-
-    def values() -> Iterator[Any]:
-        with feed.open_run() as run:
-            for element in run:
-                yield plain_nests(convert(element))
-
-    known = feed.dataset.element_spec
-    if feed.dataset.static_element_spec is UNSEEN:  # one element was seen, and the last batch may be a smaller one
-        known = map_specs(_of_any_length, known)
-    # Still unseen: there is no element to tell.
-    spec = tf.TensorSpec(None) if known is UNSEEN else plain_nests(map_specs(_tf_spec, known))
     cardinality = feed.dataset.cardinality()
-    dataset = tf.data.Dataset.from_generator(values, output_signature=spec)
+    dataset = tf.data.Dataset.from_generator(values, output_signature=element_spec)
     # tf.data has the same numbers for what is infinite and unknown.
     return dataset if cardinality == UNKNOWN else dataset.apply(tf.data.experimental.assert_cardinality(cardinality))
+
+
+def _element_spec(dataset: Dataset, signature: Any) -> Any:
+    """What tf.data is told of the elements."""
+    known = dataset.element_spec if signature is UNSEEN else signature
+    if known is UNSEEN:
+        raise BadArgument(
+            "to_tf: TensorFlow must know what the elements are like, and this dataset has no first one to tell; say it "
+            "with to_tf(output_signature=…), a nest of tf.TensorSpec"
+        )
+    if signature is UNSEEN and dataset.static_element_spec is UNSEEN:
+        known = map_specs(_of_any_length, known)  # one element was seen, and the last batch may be a smaller one
+    return plain_nests(map_specs(tf_spec, known))
 
 
 def _of_any_length(spec: Any) -> Any:
     shape = getattr(spec, "shape", None)
     return spec.with_shape((None, *shape[1:])) if shape else spec
-
-
-def _tf_spec(spec: Any) -> Any:
-    import tensorflow as tf
-
-    if isinstance(spec, TensorSpec):
-        try:
-            dtype = tf.string if spec.dtype.kind == "O" else tf.as_dtype(spec.dtype)
-        except TypeError:
-            raise BadType(f"expected elements that TensorFlow has tensors for, got {spec.dtype}") from None
-        if isinstance(spec, SparseSpec):
-            return tf.SparseTensorSpec(spec.shape, dtype)
-        if isinstance(spec, RaggedSpec):
-            return tf.RaggedTensorSpec(spec.shape, dtype, _ragged_rank(spec))
-        return tf.TensorSpec(spec.shape, dtype)
-    raise BadType(f"expected arrays, got {spec}; make arrays of them with map or batch")
-
-
-def _ragged_rank(spec: RaggedSpec) -> int:
-    """How many dimensions are ragged: up to the last one of unknown size."""
-    shape = spec.shape or (None, None)
-    return max(1, *(axis for axis, size in enumerate(shape) if size is None))

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..dataset import Dataset
 from ..spec import UNSEEN, spec_leaves
-from .feed import FeedIterator
+from .tf_iterator import end_of_sequence
 
 __all__ = ["StepsIterator"]
 
@@ -24,7 +24,7 @@ __all__ = ["StepsIterator"]
 class StepsIterator:
     """An epoch of a dataset for Keras's functions of steps, which iterate over it anew at each execution."""
 
-    def __init__(self, batches: FeedIterator, dataset: Dataset) -> None:
+    def __init__(self, batches: Any, dataset: Dataset) -> None:
         self._batches = batches
         self._dataset = dataset
         self._is_execution_begun = False
@@ -45,19 +45,20 @@ class StepsIterator:
         except StopIteration:
             if self._is_execution_begun:
                 raise  # what the steps before have computed is what the execution gives
-            raise end_of_sequence() from None
+            raise end_of_sequence() from None  # Keras would look for the results of a step after a StopIteration
         self._is_execution_begun = True
         if self._let_size_vary is not None:
             self._let_size_vary(batch)
         return batch
 
+    # A training function of the user's own may be a tf.function of the iterator, which gets one of tf.data's instead.
 
-def end_of_sequence() -> Exception:
-    """The end where no step can be made: Keras would look for the results of one after a StopIteration."""
-    import tensorflow as tf
+    def __tf_tracing_type__(self, context: Any) -> Any:
+        return self._batches.__tf_tracing_type__(context)
 
-    error: Exception = tf.errors.OutOfRangeError(None, None, "End of sequence")
-    return error
+    @property
+    def _iterator_resource(self) -> Any:
+        return self._batches._iterator_resource
 
 
 def _is_compiled_by(reads: FrameType) -> bool:
