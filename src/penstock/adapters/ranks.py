@@ -21,7 +21,7 @@ class Rank(NamedTuple):
 
 
 def distribute_for(
-    dataset: Dataset, framework: str, remainder: Literal["drop", "pad", "repeat"] = "drop", context: Any = None
+    dataset: Dataset, framework: str, remainder: Literal["drop", "pad", "keep", "repeat"] = "drop", context: Any = None
 ) -> Dataset:
     """This process's part of the dataset, for distributed training: `distribute` by rank and world size.
 
@@ -30,20 +30,21 @@ def distribute_for(
     `jax.distributed.initialize`, a strategy or `TF_CONFIG`); with a single process the dataset stays whole.
 
     Put it before the batch: `ds.shuffle(seed=1).distribute_for("torch").map(f).batch(32)`. All processes must describe
-    the same dataset: a shuffle needs a seed, or each would draw from an order of its own.
+    the same dataset. Put a `filter`, and whatever else gives a number of elements that nobody can know, before it too.
 
     Args:
         framework: "torch", "jax" or "tf".
         remainder: What becomes of elements that are too few to give one to each process: `"drop"` leaves them out,
-            `"pad"` gives some processes an element twice, `"repeat"` goes over the data again without an end.
+            `"pad"` gives some processes an element twice, `"keep"` gives some processes one more than others, which
+            then may get more batches; `"repeat"` goes over the data again without an end.
         context: The `tf.distribute.InputContext` that `distribute_datasets_from_function` gives, for "tf".
 
     >>> import penstock as ps
     >>> len(ps.Dataset.range(101).distribute_for("torch").batch(8))  # alone
     13
     """
-    if remainder not in ("drop", "pad", "repeat"):
-        raise BadArgument(f"remainder: expected one of drop, pad, repeat, got {remainder!r:.60}")
+    if remainder not in ("drop", "pad", "keep", "repeat"):
+        raise BadArgument(f"remainder: expected one of drop, pad, keep, repeat, got {remainder!r:.60}")
     rank = rank_of(framework, context)
     whole = dataset.repeat() if remainder == "repeat" else dataset
     part: Dataset = whole.distribute(rank.num_processes, rank.number, "drop" if remainder == "repeat" else remainder)
