@@ -197,5 +197,5 @@ def test_the_length_that_a_stream_states_counts() -> None:
     assert ps.from_torch(Told(None)).cardinality() == ps.UNKNOWN
     run = ps.from_torch(Told(7)).run()
     assert [int(next(run)) for _ in range(5)] == [0, 1, 2, 3, 4]
-    with pytest.raises(ps.errors.OutOfRange, match="at test_from_torch.py:.*expected 7 elements, got only 5"):
+    with pytest.raises(ps.errors.OutOfRange, match=r"at test_from_torch.py:.*expected 7 elements, got only 5"):
         next(run)

@@ -214,7 +214,10 @@ def test_what_is_refused() -> None:
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE: expected RANK to be set as well, .* got WORLD_SIZE='2' alone"),
         ({"RANK": "0"}, "RANK: expected WORLD_SIZE to be set as well"),
         ({"WORLD_SIZE": "2", "RANK": "x"}, "RANK: expected the environment to have an integer from 0 on, got 'x'"),
-        ({"WORLD_SIZE": "0", "RANK": "0"}, "WORLD_SIZE: expected the environment to have an integer from 1 on, got '0'"),
+        (
+            {"WORLD_SIZE": "0", "RANK": "0"},
+            "WORLD_SIZE: expected the environment to have an integer from 1 on, got '0'",
+        ),
         ({"WORLD_SIZE": "2", "RANK": "2"}, "RANK: expected less than WORLD_SIZE = 2, got 2"),
         ({"TF_CONFIG": "{"}, "TF_CONFIG: expected JSON as .* got '{'"),
         ({"TF_CONFIG": "[1]"}, "TF_CONFIG: expected JSON as"),

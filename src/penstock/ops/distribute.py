@@ -100,6 +100,10 @@ class Distribute(Op):
     def part(self) -> tuple[int, int] | None:
         return self.num_shards, self.start
 
+    @property
+    def part_index(self) -> int | None:
+        return self.index
+
     def from_place(self, start: int) -> Op:
         return dataclasses.replace(self, start=start)
 
