@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from .errors import BadType, BudgetTooSmall, OverBudget, PenstockError
 from .observe.explain import Explanation, explain
 from .options import AUTOTUNE, Options
+from .plan.even import check_equal_parts
 from .plan.footprint import Measured
 from .plan.node import Node, caller_origin, located
 from .plan.op import argument
@@ -323,6 +324,7 @@ class Dataset:
                 one after the last run of this dataset, or of one made from it.
             optimize: Whether the rules may rewrite the plan; results are the same.
         """
+        check_equal_parts(self.node)
         options = self._options.merged(Options(memory=memory, optimize=optimize))
         if epoch is None:
             epoch = self._epochs.next

@@ -38,6 +38,8 @@ class Options:
         spill_limit: Bytes that a run and its caches may have there at a time: a number, or `"20GB"`. Default: as many
             as the disk has.
         progress: Whether filling a buffer or writing a cache may show a progress bar, on a terminal. Default True.
+        resume_changed: Whether a saved position may be loaded though the code of functions, what they have captured, or
+            data have changed since. Default False: that is a `StateError`, which says what changed.
 
     >>> Options(memory="64MB").merged(Options(spill_limit="20GB")) == Options(memory="64MB", spill_limit="20GB")
     True
@@ -49,6 +51,7 @@ class Options:
     spill_dir: str | os.PathLike[str] | None = None
     spill_limit: int | str | None = None
     progress: bool | None = None
+    resume_changed: bool | None = None
 
     def __post_init__(self) -> None:
         if self.memory is not None:
@@ -57,8 +60,10 @@ class Options:
             _check_path("spill_dir", self.spill_dir)
         if self.spill_limit is not None:
             parse_bytes("spill_limit", self.spill_limit)
-        if self.progress is not None and not isinstance(self.progress, bool):
-            raise BadType(f"progress: expected True or False, got {type(self.progress).__name__} {self.progress!r:.60}")
+        for name in ("progress", "resume_changed"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, bool):
+                raise BadType(f"{name}: expected True or False, got {type(value).__name__} {value!r:.60}")
 
     def merged(self, other: Options) -> Options:
         """These options with the fields that `other` sets."""

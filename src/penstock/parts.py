@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from .order import Index, Length, Order, ShardOrder, as_array
 
-__all__ = ["PartOrder", "part_size"]
+__all__ = ["PartOrder", "Remainder", "part_size"]
 
 
-def part_size(length: Length, num_parts: int, index: int, batch_size: int, drops_batch: bool, *, pads: bool) -> Length:
+#: What becomes of elements that are too few to give one to each part.
+Remainder = Literal["drop", "pad", "keep"]
+
+
+def part_size(
+    length: Length, num_parts: int, index: int, batch_size: int, drops_batch: bool, remainder: Remainder
+) -> Length:
     """How many elements this one of some parts gets, so that all have equally many batches.
 
     The part with the fewest elements decides how many batches there are, or the one with the most if others are padded.
+    With `"keep"` each has what falls to it.
     """
     if length == math.inf:
         return length
@@ -24,8 +32,9 @@ def part_size(length: Length, num_parts: int, index: int, batch_size: int, drops
         return size // batch_size if drops_batch else -(-size // batch_size)
 
     own = max(0, (length - index + num_parts - 1) // num_parts)
+    pads = remainder == "pad"
     wanted = num_batches(-(-length // num_parts) if pads else length // num_parts)
-    if num_batches(own) == wanted:
+    if num_batches(own) == wanted or remainder == "keep":
         return own
     if not pads or drops_batch:
         return wanted * batch_size
@@ -38,10 +47,10 @@ class PartOrder(ShardOrder):
     __slots__ = ("_size",)
 
     def __init__(
-        self, inner: Order, num_parts: int, index: int, batch_size: int, drops_batch: bool, *, pads: bool
+        self, inner: Order, num_parts: int, index: int, batch_size: int, drops_batch: bool, remainder: Remainder
     ) -> None:
         super().__init__(inner, num_parts, index)
-        self._size = part_size(inner.length, num_parts, index, batch_size, drops_batch, pads=pads)
+        self._size = part_size(inner.length, num_parts, index, batch_size, drops_batch, remainder)
 
     @property
     def length(self) -> Length:

@@ -164,3 +164,38 @@ def test_errors_name_from_torch() -> None:
     assert "from_torch(3 of Tensors)" in caught.value.__notes__[0]
     with pytest.raises(ps.errors.BadType, match=r"from_torch at test_from_torch.py"):
         list(ps.from_torch(TensorStream(lambda i: object())))
+
+
+@pytest.mark.parametrize("kind", [Tensors, TensorStream])
+def test_a_list_is_a_nest_as_for_pytorch(kind: Any) -> None:
+    dataset = ps.from_torch(kind(lambda i: [torch.zeros(3), torch.tensor(i), {"both": [torch.ones(2), torch.ones(2)]}]))
+    rows, numbers, more = next(iter(dataset.batch(3)))
+    assert (rows.shape, numbers.tolist()) == ((3, 3), [0, 1, 2])
+    assert [part.shape for part in more["both"]] == [(3, 2), (3, 2)]
+    loader = torch.utils.data.DataLoader(kind(lambda i: [torch.zeros(3), torch.tensor(i)]), batch_size=3)
+    assert [part.shape for part in next(iter(loader))] == [(3, 3), (3,)]
+
+
+class Told(torch.utils.data.IterableDataset):
+    """Five numbers, and what it says of their number."""
+
+    def __init__(self, length: Any) -> None:
+        self.length = length
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(range(5))
+
+    def __len__(self) -> int:
+        if self.length is None:
+            raise NotImplementedError
+        return int(self.length)
+
+
+def test_the_length_that_a_stream_states_counts() -> None:
+    assert len(ps.from_torch(Told(5)).batch(2)) == 3
+    check_source(ps.from_torch(Told(5)))
+    assert ps.from_torch(Told(None)).cardinality() == ps.UNKNOWN
+    run = ps.from_torch(Told(7)).run()
+    assert [int(next(run)) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(ps.errors.OutOfRange, match=r"at test_from_torch.py:.*expected 7 elements, got only 5"):
+        next(run)

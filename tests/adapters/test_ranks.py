@@ -202,7 +202,39 @@ def test_what_is_refused() -> None:
     for arguments, why in (
         ({"framework": "mxnet"}, "framework: expected one of torch, jax, tf, got 'mxnet'"),
         ({"framework": "tf", "context": 3}, "context: expected a tf.distribute.InputContext, got int"),
-        ({"framework": "tf", "remainder": "keep"}, "remainder: expected one of drop, pad, repeat, got 'keep'"),
+        ({"framework": "tf", "remainder": "all"}, "remainder: expected one of drop, pad, keep, repeat, got 'all'"),
     ):
         with pytest.raises(ValueError, match=f"distribute_for at test_ranks.py:.*{why}"):
             D.range(5).distribute_for(**arguments)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    "variables, why",
+    [
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE: expected RANK to be set as well, .* got WORLD_SIZE='2' alone"),
+        ({"RANK": "0"}, "RANK: expected WORLD_SIZE to be set as well"),
+        ({"WORLD_SIZE": "2", "RANK": "x"}, "RANK: expected the environment to have an integer from 0 on, got 'x'"),
+        (
+            {"WORLD_SIZE": "0", "RANK": "0"},
+            "WORLD_SIZE: expected the environment to have an integer from 1 on, got '0'",
+        ),
+        ({"WORLD_SIZE": "2", "RANK": "2"}, "RANK: expected less than WORLD_SIZE = 2, got 2"),
+        ({"TF_CONFIG": "{"}, "TF_CONFIG: expected JSON as .* got '{'"),
+        ({"TF_CONFIG": "[1]"}, "TF_CONFIG: expected JSON as"),
+        ({"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}}'}, "TF_CONFIG: .* cannot be told without a task"),
+        (
+            {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 3}}'},
+            "TF_CONFIG: .* there is no worker 3",
+        ),
+    ],
+)
+def test_an_environment_that_does_not_say_which_process_this_is(
+    variables: dict[str, str], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WORLD_SIZE", "RANK", "TF_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    framework = "tf" if "TF_CONFIG" in variables else "torch"
+    with pytest.raises(ps.errors.BadArgument, match=f"distribute_for at test_ranks.py:.*{why}"):
+        D.range(5).distribute_for(framework)

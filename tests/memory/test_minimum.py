@@ -172,7 +172,7 @@ FOUND: dict[str, Callable[[], Any]] = {
         .take(70)
     ),
     "distribute below the passes of a rejection_resample": lambda: (
-        alike(500).distribute(2, 1).rejection_resample(lambda x: int(x[0]) % 2, [0.5, 0.5], seed=5)
+        alike(500).distribute(2, 1, "keep").rejection_resample(lambda x: int(x[0]) % 2, [0.5, 0.5], seed=5)
     ),
     "interleave of tiny elements in threads": lambda: (
         Source()

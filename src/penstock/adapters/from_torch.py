@@ -9,8 +9,10 @@ from ..errors import BadType, PenstockError
 from ..io.arrays import FromTensorSlices
 from ..io.generator import FromGenerator
 from ..io.map_style import FromMapStyle
+from ..ops.assert_cardinality import AssertCardinality
 from ..plan.node import Node, caller_origin, located
 from ..plan.op import Op
+from ..spec import UNKNOWN
 
 __all__ = ["from_torch"]
 
@@ -20,10 +22,11 @@ def from_torch(dataset: Any) -> Dataset:
 
     A map-style one (with a length and items) is read at any place: `shuffle`, `take` and `shard` work on its indices,
     and nothing is read that is not asked for. An iterable one is a stream, iterated anew in each run. The tensors of a
-    `TensorDataset` are taken as they are, without a copy.
+    `TensorDataset` are taken as they are, without a copy. If an iterable one states a length, that is taken for true: a
+    run that finds another number of elements raises at its end.
 
-    Tuples and dicts stay what they are, tensors become arrays, and lists are converted to arrays. In a `map` with
-    `num_parallel_calls` only what follows runs in threads: items are asked for one by one.
+    Tuples and dicts stay what they are, tensors become arrays. Lists become tuples: PyTorch collates both alike. In a
+    `map` with `num_parallel_calls` only what follows runs in threads: items are asked for one by one.
 
     Args:
         dataset: A `torch.utils.data.Dataset`, or anything that has `__len__` and `__getitem__`, or `__iter__`.
@@ -37,9 +40,20 @@ def from_torch(dataset: Any) -> Dataset:
     """
     origin = caller_origin()
     try:
-        return Dataset(Node(_source(dataset), (), origin))
+        node = Node(_source(dataset), (), origin)
     except PenstockError as error:
         raise located(error, "from_torch", origin) from None
+    length = _stated_length(dataset) if node.spec.cardinality == UNKNOWN else None
+    if length is not None:
+        node = Node(AssertCardinality(length, counts_failed=True), (node,), origin)
+    return Dataset(node)
+
+
+def _stated_length(stream: Any) -> int | None:
+    try:
+        return len(stream)
+    except (TypeError, NotImplementedError, AttributeError):  # it has none, or what it goes by has none
+        return None
 
 
 def _source(dataset: Any) -> Op:
@@ -59,7 +73,10 @@ def _source(dataset: Any) -> Op:
 
 
 def _element(element: Any) -> Any:
-    """The element with arrays for its tensors, which NumPy does not take as they are if they have gradients."""
+    """The element with arrays for its tensors, which NumPy does not take as they are if they have gradients.
+
+    A list is a nest to PyTorch, and an array to us: so it becomes a tuple.
+    """
     import torch
 
     if isinstance(element, torch.Tensor):
@@ -68,7 +85,7 @@ def _element(element: Any) -> Any:
         return {key: _element(part) for key, part in element.items()}
     if isinstance(element, (tuple, list)):
         parts = [_element(part) for part in element]
-        return type(element)(*parts) if hasattr(element, "_fields") else type(element)(parts)
+        return type(element)(*parts) if hasattr(element, "_fields") else tuple(parts)
     return element
 
 

@@ -21,7 +21,7 @@ class Rank(NamedTuple):
 
 
 def distribute_for(
-    dataset: Dataset, framework: str, remainder: Literal["drop", "pad", "repeat"] = "drop", context: Any = None
+    dataset: Dataset, framework: str, remainder: Literal["drop", "pad", "keep", "repeat"] = "drop", context: Any = None
 ) -> Dataset:
     """This process's part of the dataset, for distributed training: `distribute` by rank and world size.
 
@@ -30,20 +30,21 @@ def distribute_for(
     `jax.distributed.initialize`, a strategy or `TF_CONFIG`); with a single process the dataset stays whole.
 
     Put it before the batch: `ds.shuffle(seed=1).distribute_for("torch").map(f).batch(32)`. All processes must describe
-    the same dataset: a shuffle needs a seed, or each would draw from an order of its own.
+    the same dataset. Put a `filter`, and whatever else gives a number of elements that nobody can know, before it too.
 
     Args:
         framework: "torch", "jax" or "tf".
         remainder: What becomes of elements that are too few to give one to each process: `"drop"` leaves them out,
-            `"pad"` gives some processes an element twice, `"repeat"` goes over the data again without an end.
+            `"pad"` gives some processes an element twice, `"keep"` gives some processes one more than others, which
+            then may get more batches; `"repeat"` goes over the data again without an end.
         context: The `tf.distribute.InputContext` that `distribute_datasets_from_function` gives, for "tf".
 
     >>> import penstock as ps
     >>> len(ps.Dataset.range(101).distribute_for("torch").batch(8))  # alone
     13
     """
-    if remainder not in ("drop", "pad", "repeat"):
-        raise BadArgument(f"remainder: expected one of drop, pad, repeat, got {remainder!r:.60}")
+    if remainder not in ("drop", "pad", "keep", "repeat"):
+        raise BadArgument(f"remainder: expected one of drop, pad, keep, repeat, got {remainder!r:.60}")
     rank = rank_of(framework, context)
     whole = dataset.repeat() if remainder == "repeat" else dataset
     part: Dataset = whole.distribute(rank.num_processes, rank.number, "drop" if remainder == "repeat" else remainder)
@@ -73,7 +74,31 @@ def _torch_rank() -> Rank:
     if distributed.is_available() and distributed.is_initialized():
         return Rank(distributed.get_world_size(), distributed.get_rank())
     # torchrun tells before the group is there.
-    return Rank(int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0")))
+    num_processes, number = _from_environment("WORLD_SIZE", 1), _from_environment("RANK", 0)
+    if number is None and num_processes in (None, 1):
+        return Rank(1, 0)
+    if num_processes is None or number is None:
+        there, missing = ("RANK", "WORLD_SIZE") if num_processes is None else ("WORLD_SIZE", "RANK")
+        raise BadArgument(
+            f"{there}: expected {missing} to be set as well, as by torchrun, got {there}={os.environ[there]!r:.60} "
+            f"alone; which of the processes this is cannot be told"
+        )
+    if number >= num_processes:
+        raise BadArgument(f"RANK: expected less than WORLD_SIZE = {num_processes}, got {number}")
+    return Rank(num_processes, number)
+
+
+def _from_environment(name: str, at_least: int) -> int | None:
+    text = os.environ.get(name)
+    if not text:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = at_least - 1
+    if number < at_least:
+        raise BadArgument(f"{name}: expected the environment to have an integer from {at_least} on, got {text!r:.60}")
+    return number
 
 
 def _jax_rank() -> Rank:
@@ -92,9 +117,21 @@ def _tf_rank() -> Rank:
     resolver = getattr(tf.distribute.get_strategy(), "cluster_resolver", None)
     if resolver is not None and resolver.task_type is not None:
         return _worker(resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id)
-    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
-    task = config.get("task", {})
-    return _worker(config.get("cluster", {}), task.get("type", "worker"), int(task.get("index", 0)))
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        config = json.loads(text)
+        task, cluster = config.get("task", {}), config.get("cluster", {})
+        rank = _worker(cluster, task.get("type", "worker"), int(task.get("index", 0)))
+        if rank.num_processes > 1 and "index" not in task:
+            raise ValueError("which of the processes this is cannot be told without a task")
+        if not 0 <= rank.number < rank.num_processes:
+            raise ValueError(f"there is no {task.get('type', 'worker')} {task['index']}")
+        return rank
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadArgument(
+            'TF_CONFIG: expected JSON as {"cluster": {"worker": ["host:port", …]}, "task": {"type": "worker", '
+            f'"index": 0}}}}, got {text!r:.100}: {error}'
+        ) from None
 
 
 def _worker(cluster: dict[str, Any], kind: str, index: int) -> Rank:

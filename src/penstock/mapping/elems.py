@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..dataset import Dataset
-from ..errors import BadArgument
+from ..errors import BadArgument, PenstockError
+from ..io.arrays import FromTensorSlices
+from ..plan.node import Node, caller_origin
 from ..spec import INFINITE, UNSEEN, Spec
 
 __all__ = ["Elems", "all_parts", "as_tuple", "elems_of", "only_part"]
@@ -59,12 +61,20 @@ def elems_of(elems: Any) -> Elems:
         pack = all_parts if type(spec) is tuple else only_part
     else:
         tensors = as_tuple(elems)
-        dataset = Dataset.from_tensor_slices(tensors)
+        dataset = _slices(tensors)
         pack = only_part if type(tensors) is not tuple else all_parts if tensors is elems else list
     count = dataset.cardinality()
     if count == INFINITE:
         raise BadArgument("elems: expected an end, got an infinite dataset; use take(n) for a part of it")
     return Elems(dataset, pack, None if count < 0 else count, dataset is not elems)
+
+
+def _slices(tensors: Any) -> Dataset:
+    """Not by `Dataset.from_tensor_slices`, of which who wrote `map_fn` knows nothing: an error would speak of it."""
+    try:
+        return Dataset(Node(FromTensorSlices(tensors), (), caller_origin()))
+    except PenstockError as error:
+        raise type(error)(f"elems: {error}") from None
 
 
 def as_tuple(nest: Any) -> Any:

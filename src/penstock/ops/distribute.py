@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..errors import BadArgument, StateError
 from ..order import SkipOrder
-from ..parts import PartOrder, part_size
+from ..parts import PartOrder, Remainder, part_size
 from ..plan.footprint import Footprint, Sizes, times
+from ..plan.node import Node, Origin
 from ..plan.op import Context, Op, OrderOf, argument
+from ..plan.seeds import agreed
 from ..plan.traits import Traits
 from ..spec import INFINITE, Spec
 from .gathering import Gathering
 
 __all__ = ["Distribute"]
 
-_TRAITS = Traits(
-    runtime="order", moves_below_map=True, by_place=True, needs_index=True, passes_columns=True, equal_parts=True
-)
-_REMAINDERS = ("drop", "pad")
+_UNEQUAL = Traits(runtime="order", moves_below_map=True, by_place=True, needs_index=True, passes_columns=True)
+_TRAITS = dataclasses.replace(_UNEQUAL, equal_parts=True)
+_REMAINDERS = ("drop", "pad", "keep")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +35,17 @@ class Distribute(Op):
     the last batches may differ in size by one. Without batches they get equally many elements. Of an input whose
     length is not known (a stream, a `filter`) they always do.
 
+    What would make the numbers unequal again (`filter`, `flat_map`, … further on) is refused when the dataset is run.
+    Seeds that nobody chose further down are made the same for all processes: they follow from the pipeline, and are the
+    same in every run of the program.
+
     Args:
         num_shards: How many processes there are.
         index: Which of them this is.
         remainder: What becomes of elements that are too few to give one to each process. `"drop"`: they are left out.
-            `"pad"`: none is left out, and processes that would go without get an element a second time. (With
-            `.repeat()` below, there is no end and nothing remains.)
+            `"pad"`: none is left out, and processes that would go without get an element a second time. `"keep"`: the
+            first processes get one more, and nothing is promised of the number of batches: for processes that do not
+            wait for each other. (With `.repeat()` below, there is no end and nothing remains.)
 
     Memory: two elements where the input is a stream; nothing for arrays.
     State: its input's; a position can be loaded by any of the processes, and by another number of them.
@@ -51,7 +57,7 @@ class Distribute(Op):
 
     num_shards: int
     index: int
-    remainder: Literal["drop", "pad"] = "drop"
+    remainder: Remainder = "drop"
     batch_size: int = dataclasses.field(default=1, kw_only=True, repr=False)
     drops_batch: bool = dataclasses.field(default=False, kw_only=True, repr=False)
     start: int = dataclasses.field(default=0, kw_only=True, repr=False)
@@ -74,12 +80,15 @@ class Distribute(Op):
         return spec if spec.cardinality < 0 else spec.with_cardinality(self._size(spec.cardinality))
 
     def _size(self, length: int) -> int:
-        left, pads = max(0, length - self.start), self.remainder == "pad"
-        return int(part_size(left, self.num_shards, self.index, self.batch_size, self.drops_batch, pads=pads))
+        left = max(0, length - self.start)
+        return int(part_size(left, self.num_shards, self.index, self.batch_size, self.drops_batch, self.remainder))
+
+    def placed_on(self, input: Node, origin: Origin) -> Node:
+        return super().placed_on(input if self.num_shards == 1 else agreed(input), origin)
 
     @property
     def traits(self) -> Traits:
-        return _TRAITS
+        return _UNEQUAL if self.num_shards == 1 or self.remainder == "keep" else _TRAITS
 
     def is_noop(self, spec: Spec) -> bool:
         return self.num_shards == 1 and not self.start
@@ -90,6 +99,10 @@ class Distribute(Op):
     @property
     def part(self) -> tuple[int, int] | None:
         return self.num_shards, self.start
+
+    @property
+    def part_index(self) -> int | None:
+        return self.index
 
     def from_place(self, start: int) -> Op:
         return dataclasses.replace(self, start=start)
@@ -105,7 +118,7 @@ class Distribute(Op):
 
         def bound(epoch: int) -> PartOrder:
             below = SkipOrder(inner(epoch), self.start) if self.start else inner(epoch)
-            return PartOrder(below, self.num_shards, self.index, size, drops, pads=self.remainder == "pad")
+            return PartOrder(below, self.num_shards, self.index, size, drops, self.remainder)
 
         return bound
 
@@ -197,7 +210,7 @@ class _PartCursor(UnaryCursor):
         self._hold(block)
         if self.input.skip(after) < after:
             self._ended = True
-            return block if pads else None
+            return None if self._op.remainder == "drop" else block
         return block
 
     def _own(self, owed: int) -> Block | None:

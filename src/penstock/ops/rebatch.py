@@ -15,6 +15,7 @@ from ..element import Failed
 from ..errors import BadArgument, PlanError, SpecMismatch
 from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import Context, Op, argument
+from ..plan.traits import TAKES_ROWS, Traits
 from ..spec import UNKNOWN, UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, map_specs, spec_leaves, structure_of_spec
 from .batches import Batches, Piece
 from .stacking import batched_spec, join, leading_dimension, unbatched_spec
@@ -77,6 +78,10 @@ class Rebatch(Op):
         else:
             held = (times(batches, batch) or 0) + batch.slots(batches)
         return Footprint(held, f"the batches that {max(self.sizes):,} rows span, and those rows", held)
+
+    @property
+    def traits(self) -> Traits:
+        return TAKES_ROWS
 
     @property
     def regrouping(self) -> tuple[int, bool] | None:

@@ -18,7 +18,7 @@ from .predicate import Predicate
 __all__ = ["TakeWhile"]
 
 
-_TRAITS = Traits(passes_columns=True)
+_TRAITS = Traits(passes_columns=True, ends_by_value=True)
 
 
 @dataclasses.dataclass(frozen=True)

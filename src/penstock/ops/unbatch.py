@@ -9,6 +9,7 @@ from ..block import Block
 from ..cursor import Cursor, State
 from ..element import Failed
 from ..plan.op import Context, Op
+from ..plan.traits import TAKES_ROWS, Traits
 from ..spec import INFINITE, UNKNOWN, Spec, map_specs
 from .batches import Batches
 from .stacking import leading_dimension, unbatched_spec
@@ -38,6 +39,10 @@ class Unbatch(Op):
         if spec.cardinality >= 0:
             return Spec(element, spec.cardinality * size if size else UNKNOWN)
         return Spec(element, INFINITE if spec.cardinality == INFINITE else UNKNOWN)
+
+    @property
+    def traits(self) -> Traits:
+        return TAKES_ROWS
 
     @property
     def regrouping(self) -> tuple[int, bool] | None:

@@ -30,8 +30,17 @@ from typing import Any
 import numpy as np
 
 from .node import Node
+from .op import Op
 
-__all__ = ["NUM_SAMPLED", "WHOLE_BYTES", "Captured", "digest", "operator_made_of"]
+__all__ = [
+    "NUM_SAMPLED",
+    "WHOLE_BYTES",
+    "Captured",
+    "digest",
+    "function_made_of",
+    "operator_functions",
+    "operator_made_of",
+]
 
 WHOLE_BYTES = 64 << 20
 NUM_SAMPLED = 16_384
@@ -70,6 +79,13 @@ def digest(value: Any) -> str:
     return contents.hash.hexdigest()
 
 
+def operator_functions(op: Op) -> list[Any]:
+    """The functions that a user gave an operator."""
+    hidden = (*op.internal, *op.tuning)
+    values = [getattr(op, field.name) for field in dataclasses.fields(op) if field.name not in hidden]
+    return [value for value in values if callable(value)]
+
+
 def operator_made_of(node: Node) -> tuple[list[Any], Captured]:
     """What an operator's functions are, and what they have captured; and arguments that no fingerprint shows whole."""
     op = node.op
@@ -81,7 +97,7 @@ def operator_made_of(node: Node) -> tuple[list[Any], Captured]:
         if field.name in hidden:
             continue
         if callable(value):
-            function, of_function = _made_of(value)
+            function, of_function = function_made_of(value)
             what.append(function)
             captured += of_function
         elif node.inputs and field.repr and not isinstance(value, _IN_FULL):
@@ -89,14 +105,14 @@ def operator_made_of(node: Node) -> tuple[list[Any], Captured]:
     return what, captured
 
 
-def _made_of(function: Any) -> tuple[list[Any], Captured]:
+def function_made_of(function: Any) -> tuple[list[Any], Captured]:
     """What a function is, and what it has captured: closures, defaults, arguments of a `partial`, attributes."""
     if isinstance(function, functools.partial):
-        what, captured = _made_of(function.func)
+        what, captured = function_made_of(function.func)
         given = [*enumerate(function.args), *function.keywords.items()]
         return ["partial", *what], [*captured, *((f"argument {name}", value) for name, value in given)]
     if isinstance(function, np.vectorize):  # its other attributes change as it is called
-        what, captured = _made_of(function.pyfunc)
+        what, captured = function_made_of(function.pyfunc)
         return ["vectorize", function.otypes, function.signature, function.excluded, *what], captured
     bound = getattr(function, "__self__", None)
     plain = getattr(function, "__func__", function)
@@ -239,7 +255,7 @@ class _Contents:
         elif hasattr(type(value), "__array__"):
             self._add_foreign(value, depth)
         elif callable(value):
-            what, captured = _made_of(value)
+            what, captured = function_made_of(value)
             self._add_all("function", what, depth)
             self._add_all("captured", captured, depth)
         elif _is_followed(value):

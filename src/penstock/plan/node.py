@@ -12,7 +12,7 @@ from ..errors import PenstockError
 from ..spec import Spec
 from .op import Op
 
-__all__ = ["Node", "Origin", "caller_origin", "located"]
+__all__ = ["Node", "Origin", "caller_origin", "is_ours", "located"]
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _COMMANDS = str(Path(_PACKAGE, "cli.py"))  # its pipelines are a user's like any other
@@ -33,7 +33,8 @@ _NOWHERE = Origin("?", 0)
 _OURS: dict[str, bool] = {}
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Whether a file of code is penstock's own."""
     return _OURS.setdefault(file, file.startswith(_PACKAGE) and file != _COMMANDS)
 
 
@@ -43,7 +44,7 @@ def caller_origin(num_frames: int = 1) -> Origin:
     while True:
         file = frame.f_code.co_filename
         ours = _OURS.get(file)
-        if not (_is_ours(file) if ours is None else ours) or frame.f_back is None:
+        if not (is_ours(file) if ours is None else ours) or frame.f_back is None:
             return tuple.__new__(Origin, (file, frame.f_lineno))  # half the time of Origin(…)
         frame = frame.f_back
 

@@ -382,6 +382,11 @@ class Op:
         """Into how many parts it divides its input, and from which place on, where it gives one of several parts."""
         return None
 
+    @property
+    def part_index(self) -> int | None:
+        """Which of these parts it gives."""
+        return None
+
     def from_place(self, start: int) -> Op:
         """Such an operator, dividing what is there from a place on."""
         raise AssertionError(f"{type(self).__name__} does not divide its input")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 from ..errors import StateError
 from ..order import hash64
 from .node import Node
 from .op import Op
 
-__all__ = ["drawn_seeds", "is_random", "reseeded", "seeded_by"]
+__all__ = ["agreed", "drawn_seeds", "is_random", "reseeded", "seeded_by"]
 
 
 # The field of operators that draw a seed when they are made, used where the user gives none.
@@ -50,3 +51,13 @@ def seeded_by(node: Node, *key: int) -> Node:
         return node
     fresh: dict[int, int] = {}
     return reseeded(node, [fresh.setdefault(seed, hash64(*key, len(fresh))) for seed in drawn_seeds(node)])
+
+
+def agreed(node: Node) -> Node:
+    """A plan that several processes share out, with seeds that are the same in all of them, where nobody chose any.
+
+    They follow from the names of the operators, which all processes have in common; their paths, say, may be others. Or
+    each would share out an order of its own, and elements would be in several parts, or in none.
+    """
+    names = " ".join(child.op.name for child in node.walk())
+    return seeded_by(node, int.from_bytes(hashlib.blake2b(names.encode(), digest_size=8).digest(), "little"))

@@ -5,7 +5,8 @@ that indices wait in its buffer and not elements; which of them will succeed can
 shuffle draws from counts places, those that fail included.
 
 What processes share out should give each of them equally many batches; so whoever divides is told of the batches that
-are made of its elements.
+are made of its elements. Where batches are taken apart again, their last ones must have as many rows too: then it
+gives everybody equally many elements.
 
 A node may be read in several places of a plan, as by `zip((d, d))`. Each place runs by itself and holds elements of its
 own. So each has a node of its own, and with it a share of the budget that the others cannot take.
@@ -53,6 +54,8 @@ def _gives_equal_parts(op: Op) -> bool:
 
 
 def _with_batches_told(node: Node) -> Node:
+    if node.op.traits.takes_rows:
+        return node.transform(lambda n: n.with_op(n.op.in_batches_of(1, False)) if n.op.traits.equal_parts else n)
     batches = node.op.batches_of
     return node if batches is None else node.on(_in_batches(node.input, *batches))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-__all__ = ["COLLATES", "CURSOR", "SOURCE", "Runtime", "Traits"]
+__all__ = ["COLLATES", "CURSOR", "NESTS", "SOURCE", "TAKES_ROWS", "Runtime", "Traits"]
 
 #: How an operator runs: a random-access source, arithmetic on an Order, a function of blocks, or a cursor of its own.
 Runtime = Literal["source", "order", "elementwise", "cursor"]
@@ -31,6 +31,8 @@ class Traits:
         needs_index: An order operator that reaches for elements far apart, so that a source which must look for its
             elements first should do so.
         equal_parts: It gives a part of its input that should have as many batches as the parts of other processes.
+        takes_rows: How many elements it gives goes by the rows of those that it takes (`unbatch`, `rebatch`).
+        ends_by_value: It may end before its input does, by what is in an element (`take_while`).
         draws_places: It chooses among places before their elements exist (`shuffle`).
         live: Elements may take as long as they like to come (a generator): never pulled ahead of demand.
         num_parallel_calls: Threads asked for; 0 for none.
@@ -52,6 +54,8 @@ class Traits:
     tells_failures: bool = False
     draws_places: bool = False
     equal_parts: bool = False
+    takes_rows: bool = False
+    ends_by_value: bool = False
     needs_index: bool = False
     live: bool = False
     num_parallel_calls: int = 0
@@ -70,5 +74,7 @@ SOURCE = Traits(runtime="source")
 CURSOR = Traits()
 #: What one answers that makes batches.
 COLLATES = Traits(collates=True)
+#: What one answers that takes batches apart.
+TAKES_ROWS = Traits(takes_rows=True)
 #: What one answers that reads datasets which a function returns: nobody knows what is in them.
 NESTS = Traits(keeps=True)

@@ -27,6 +27,7 @@ from ..plan.settle import settled
 from ..plan.traits import Traits
 from .advice import expected_on_disk
 from .closing import close_dropped, wait_for_closing
+from .fitting import about_plan, check_state
 from .lower import Stages
 from .settings import Settings
 
@@ -37,7 +38,6 @@ _BLOCK_NS = 500_000
 _MOST_ELEMENTS = 128
 # More bytes than this at a time would leave the processor's nearest cache before they are used.
 _MOST_BYTES = 1 << 15
-_STATE_FIELDS = {"plan", "optimized", "epoch", "seeds", "position"}
 
 
 class Run:
@@ -210,7 +210,7 @@ class Run:
         """The position after the last element delivered. Work in flight is not part of it: it will be redone."""
         return {
             "version": 1,
-            "plan": _fingerprint(self._written),
+            **about_plan(self._written),
             "optimized": self._settings.optimize is not None,
             "epoch": self.epoch,
             "seeds": drawn_seeds(self._written),
@@ -229,8 +229,14 @@ class Run:
         return [self._before, self._offset] if self._offset < len(self._rows) else [self._root.state(), 0]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Moves to a saved position: what comes next is what came next then."""
-        _check_state(state, self._written, self._settings.optimize is not None)
+        """Moves to a saved position: what comes next is what came next then.
+
+        Raises:
+            StateError: It is of another pipeline: other operators, arguments, code, captured values or data. Names the
+                first difference. `Options(resume_changed=True)` lets code, captured values and data differ.
+        """
+        settings = self._settings
+        check_state(state, self._written, settings.optimize is not None, accepts_changes=settings.resume_changed)
         self.close()
         self._written, goes_on = reseeded(self._written, state["seeds"]), True
         self.epoch = state["epoch"]
@@ -353,24 +359,3 @@ class _Closer:
                 root.close()
             finally:
                 self._stages.close()
-
-
-def _fingerprint(node: Node) -> list[str]:
-    """The operators of a plan, one text each: enough to tell which one changed."""
-    return [node.op.fingerprint() for node in node.walk()]
-
-
-def _check_state(state: Any, written: Node, optimized: bool) -> None:
-    if not isinstance(state, dict) or state.get("version") != 1 or not state.keys() >= _STATE_FIELDS:
-        raise StateError(f"expected what state_dict() returned, got {state!r:.80}")
-    was, now = state["plan"], _fingerprint(written)
-    for i, (a, b) in enumerate(zip(was, now, strict=False)):
-        if a != b:
-            raise StateError(f"the saved position is of another pipeline: operator {i} was {a} and is {b}")
-    if len(was) != len(now):
-        longer, which = (was, "had") if len(was) > len(now) else (now, "did not have")
-        raise StateError(f"the saved position is of another pipeline: it {which} {longer[min(len(was), len(now))]}")
-    if state["optimized"] != optimized:
-        raise StateError(
-            f"the saved position is of a run with optimize={state['optimized']}; this one has optimize={optimized}"
-        )

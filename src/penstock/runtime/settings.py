@@ -28,6 +28,7 @@ class Settings:
         deterministic: Whether parallel stages keep the order of elements.
         make_spill_space: Makes its place on disk.
         progress: Whether it may show progress bars on a terminal.
+        resume_changed: Whether it takes positions of a pipeline with other code or data.
         measured: What each stage of the plan gave and held in a sample, sources first.
         frugal: Whether it makes one element at a time where it can: what stages then hold is what they need.
     """
@@ -38,6 +39,7 @@ class Settings:
     deterministic: bool = True
     make_spill_space: Callable[[], SpillSpace] = SpillSpace
     progress: bool = True
+    resume_changed: bool = False
     measured: tuple[Measured, ...] = ()
     frugal: bool = False
 
@@ -67,5 +69,6 @@ def settings_of(options: Options, measured: tuple[Measured, ...] = ()) -> Settin
         deterministic=options.deterministic is not False,
         make_spill_space=spill_space,
         progress=options.progress is not False,
+        resume_changed=options.resume_changed is True,
         measured=measured,
     )

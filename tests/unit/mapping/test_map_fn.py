@@ -377,3 +377,13 @@ def test_how_the_work_was_done_goes_to_the_log(caplog: pytest.LogCaptureFixture)
     with caplog.at_level("INFO", "penstock.map_fn"):
         ps.map_fn(lambda x: x, np.arange(100), num_parallel_calls=None)
     assert "map_fn: fn as it is, in the caller's thread" in caplog.text
+
+
+@pytest.mark.parametrize("elems, why", [
+    (5, "expected arrays with a first axis to slice, got a scalar: 5"),
+    ({}, "expected at least one array"),
+    ((np.zeros(2), np.zeros(3)), "expected arrays with equal first dimensions"),
+])  # fmt: skip
+def test_elems_that_cannot_be_gone_through_are_named(elems: Any, why: str) -> None:
+    with pytest.raises(ps.errors.PlanError, match=f"map_fn at test_map_fn.py:.*: elems: {why}"):
+        ps.map_fn(lambda x: x, elems)

@@ -34,7 +34,7 @@ SOURCES = {
 @given(
     length=st.integers(0, 60),
     num_parts=st.integers(1, 5),
-    remainder=st.sampled_from(["drop", "pad"]),
+    remainder=st.sampled_from(["drop", "pad", "keep"]),
     size=st.integers(1, 9),
     drop=st.booleans(),
     source=st.sampled_from(sorted(SOURCES)),
@@ -51,9 +51,11 @@ def test_all_get_equally_many_batches_and_nobody_an_element_of_another(
     ]
     found, plain = [[[batch.tolist() for batch in run] for run in runs] for runs in made]
     assert found == plain
-    assert len({len(batches) for batches in found}) == 1
+    assert len({len(batches) for batches in found}) == 1 or remainder == "keep"
     given = [x for batches in found for batch in batches for x in batch]
-    if remainder == "drop":
+    if remainder == "keep":
+        assert drop or sorted(given) == list(range(length))
+    elif remainder == "drop":
         assert len(set(given)) == len(given)
         left_out = length - len(given)
         assert left_out < (num_parts * size if drop else num_parts)
@@ -77,7 +79,7 @@ def test_the_number_of_batches_is_known_beforehand() -> None:
     assert streamed(D.range(5)).distribute(2, 1).cardinality() == ps.UNKNOWN
 
 
-@pytest.mark.parametrize("remainder", ["drop", "pad"])
+@pytest.mark.parametrize("remainder", ["drop", "pad", "keep"])
 @pytest.mark.parametrize("source", sorted(SOURCES))
 def test_the_laws(source: str, remainder: str) -> None:
     for length in (0, 1, 2, 11):
@@ -95,10 +97,97 @@ def test_functions_run_only_on_own_elements() -> None:
 
 
 def test_a_batch_further_on_counts_only_if_every_element_goes_into_it() -> None:
-    # Behind a filter nobody knows how many there are: each gets as many elements as the others.
+    # Where batches are taken apart again, each gets as many elements as the others.
     part = D.range(9).distribute(2, 0)
-    assert [int(x) for x in part.filter(lambda x: True)] == [0, 2, 4, 6]
+    assert [int(x) for x in part.batch(3).unbatch()] == [0, 2, 4, 6]
     assert [batch.tolist() for batch in part.shuffle(1).map(lambda x: x).prefetch(2).batch(3)] == [[0, 2, 4], [6, 8]]
+
+
+IN_ROWS = {
+    "rebatch": lambda part: part.batch(8).rebatch(3),
+    "rebatch in turn": lambda part: part.batch(8).rebatch([3, 2]),
+    "rebatch, dropping": lambda part: part.batch(8).rebatch(3, True),
+    "rebatch twice": lambda part: part.batch(8).rebatch(5).rebatch(2),
+    "unbatch": lambda part: part.batch(8).unbatch().batch(3),
+    "unbatch twice": lambda part: part.batch(4).batch(2).unbatch().unbatch().batch(3),
+    "map": lambda part: part.batch(8).map(lambda x: x + 1).prefetch(1).unbatch().window(3),
+    "rows of each element": lambda part: part.map(lambda x: np.full(4, x)).batch(2, True).rebatch(3),
+    "some": lambda part: part.batch(8).skip(1).take(3).rebatch(3),
+}
+
+
+@pytest.mark.parametrize("remainder", ["drop", "pad"])
+@pytest.mark.parametrize("above", sorted(IN_ROWS))
+def test_all_get_equally_many_where_batches_are_taken_apart(above: str, remainder: str) -> None:
+    for length, num_parts in ((101, 3), (7, 2), (33, 4), (96, 3)):
+        for source in ("in order", "stream"):
+            made = [IN_ROWS[above](part) for part in parts(SOURCES[source](length), num_parts, remainder)]
+            assert len({len(list(dataset.run(epoch=0))) for dataset in made}) == 1
+
+
+UNEVEN = {
+    "filter": lambda part: part.filter(lambda x: x % 3 > 0).batch(8),
+    "unique": lambda part: part.unique().shuffle(4, seed=1).batch(8),
+    "take_while": lambda part: part.take_while(lambda x: x < 50).take(3),
+    "flat_map": lambda part: part.flat_map(lambda x: D.range(int(x))),
+    "interleave": lambda part: part.interleave(lambda x: D.range(int(x))).batch(2).repeat(2),
+    "ignore_errors": lambda part: part.map(lambda x: 1 // x).ignore_errors(),
+    "group_by_window": lambda part: part.group_by_window(lambda x: x % 2, lambda key, d: d.batch(3), 3),
+    "unbatch": lambda part: part.map(lambda x: np.arange(x)).unbatch(),
+    "rebatch": lambda part: part.map(lambda x: np.arange(x)).batch(1).map(lambda x: x[0]).unbatch().rebatch(2),
+    "sample_from_datasets": lambda part: D.sample_from_datasets([part, D.range(5)], seed=1),
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNEVEN))
+def test_what_gives_a_number_that_nobody_can_know_is_refused_behind_it(name: str) -> None:
+    for source in ("in order", "stream"):
+        dataset = UNEVEN[name](SOURCES[source](101).distribute(3, 1))
+        with pytest.raises(ps.errors.PlanError, match=f"{name} at test_distribute.py:.*Put {name} before distribute"):
+            iter(dataset)
+        # One process waits for nobody; and who says so gets what there is.
+        list(UNEVEN[name](SOURCES[source](8).distribute(1, 0)).ignore_errors())
+        list(UNEVEN[name](SOURCES[source](8).distribute(3, 1, "keep")).ignore_errors())
+
+
+def test_rows_of_batches_that_were_divided_are_not_known() -> None:
+    with pytest.raises(ps.errors.PlanError, match="rebatch at"):
+        iter(D.range(101).batch(8).distribute(3, 1).rebatch(3))
+    fixed = [D.range(101).batch(8, drop_remainder=True).distribute(3, i).rebatch(3) for i in range(3)]
+    assert [len(list(part)) for part in fixed] == [11, 11, 11]
+
+
+def test_without_an_end_or_with_a_stated_number_all_get_equally_many() -> None:
+    for make in (
+        lambda part: part.filter(lambda x: x % 2 > 0).repeat().batch(8).take(5),
+        lambda part: part.filter(lambda x: x < 30).assert_cardinality(10).batch(3),
+    ):
+        assert len({len(list(make(part))) for part in parts(D.range(99), 3)}) == 1
+    endless = [D.range(99).repeat().distribute(2, i).filter(lambda x: x % 2 > 0).batch(8).take(5) for i in range(2)]
+    assert [len(list(dataset)) for dataset in endless] == [5, 5]
+    with pytest.raises(ps.errors.PlanError, match="take_while at"):
+        iter(D.counter().distribute(2, 0).take_while(lambda x: x < 9))
+
+
+SEEDLESS = {
+    "shuffle": lambda: D.range(100).shuffle(),
+    "shuffle in a window": lambda: D.range(100).shuffle(20).map(lambda x: x),
+    "two": lambda: D.range(100).shuffle().filter(lambda x: True).shuffle(9),
+    "sample": lambda: D.sample_from_datasets([D.range(50), D.range(50, 100)]),
+    "nested": lambda: D.range(10).interleave(lambda i: D.range(i * 10, i * 10 + 10).shuffle(), cycle_length=3),
+}
+
+
+@pytest.mark.parametrize("source", sorted(SEEDLESS))
+def test_seeds_that_nobody_chose_are_the_same_for_all(source: str) -> None:
+    # Each process makes its own dataset, and draws its own seeds.
+    for epoch in range(2):
+        made = [SEEDLESS[source]().distribute(2, i).run(epoch=epoch) for i in range(2)]
+        assert sorted(int(x) for run in made for x in run) == list(range(100))
+    orders = [[int(x) for x in SEEDLESS[source]().distribute(2, 0).run(epoch=epoch)] for epoch in range(2)]
+    assert orders[0] != orders[1] or source == "sample"  # which gives the same again, unless told otherwise
+    alone = [[int(x) for x in D.range(100).shuffle().distribute(1, 0)] for _ in range(2)]
+    assert alone[0] != alone[1]
 
 
 def delivered(runs: list[Any], steps: int) -> list[int]:
@@ -169,7 +258,8 @@ def test_where_nobody_can_tell_what_each_had_it_is_refused() -> None:
             other.load_state_dict(run.state_dict())
 
     why = "is of 2 processes, and this is one of 3: "
-    refused(lambda n: D.range(50).distribute(n, 0).filter(lambda x: True).run(), why + "filter.* at test_distribute.py")
+    filtered = lambda n: D.range(50).distribute(n, 0, "keep").filter(lambda x: True)  # noqa: E731
+    refused(lambda n: filtered(n).run(), why + "filter.* at test_distribute.py")
     refused(lambda n: D.range(50).distribute(n, 0).shuffle(9, seed=1).run(), why + "shuffle")
     refused(lambda n: D.range(50).distribute(n, 0).map(lambda x: 1 // int(x)).run(), why + "elements have failed")
     refused(lambda n: D.range(50).distribute(n, 0).distribute(n, 0).run(), why + "to go on with another number")
@@ -180,8 +270,8 @@ def test_what_is_refused() -> None:
         ((0, 0), "num_shards: expected at least 1, got 0"),
         ((2, 2), "index: expected less than num_shards = 2, got 2"),
         ((2, -1), "index: expected at least 0, got -1"),
-        ((2, 0, "keep"), "remainder: expected one of drop, pad, got 'keep'"),
-        ((2, 0, "repeat"), "remainder: expected one of drop, pad, got 'repeat'; put repeat"),
+        ((2, 0, "all"), "remainder: expected one of drop, pad, keep, got 'all'"),
+        ((2, 0, "repeat"), "remainder: expected one of drop, pad, keep, got 'repeat'; put repeat"),
     ):
         with pytest.raises(ValueError, match=f"distribute at test_distribute.py:.*{why}"):
             D.range(5).distribute(*arguments)

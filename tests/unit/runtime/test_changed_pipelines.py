@@ -1,10 +1,15 @@
 """Positions of pipelines that changed since: refused, and what changed is named."""
 
+import functools
+import json
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock import Dataset as D
 from penstock.errors import StateError
 
@@ -64,3 +69,185 @@ def test_what_only_decides_how_a_pipeline_runs_may_change() -> None:
     with D.range(10).map(double, num_parallel_calls=2).prefetch(5).run(memory="2MB") as other:
         other.load_state_dict(state)
         assert next(other) == 2
+
+
+class Scaled:
+    """A function with something to remember, and something that it counts."""
+
+    def __init__(self, factor: Any) -> None:
+        self.factor = factor
+        self.calls = 0
+        self.by_value: dict[int, int] = {}
+
+    def __call__(self, x: Any) -> Any:
+        self.calls += 1
+        self.by_value[int(x)] = self.calls
+        return x * self.factor
+
+    def other(self, x: Any) -> Any:
+        return x * self.factor
+
+
+def scaled_by(factor: Any) -> Any:
+    return lambda x: x * factor
+
+
+def inner_scaled_by(factor: Any) -> Any:
+    scale = scaled_by(factor)
+    return lambda x: scale(x)
+
+
+def with_default(factor: Any) -> Any:
+    def scale(x: Any, by: Any = factor) -> Any:
+        return x * by
+
+    return scale
+
+
+LARGE = np.zeros((300, 1000))
+LARGER = LARGE.copy()
+LARGER[100:200] = 1
+NUMBERS = np.arange(8.0)
+MAPS = {
+    "a captured number": (scaled_by(2), scaled_by(3), r"operator 1, map\(λ\) at test_\w*.py:\d+, has another "
+                          "captured factor: it was 2 and is 3"),
+    "a captured array": (scaled_by(np.arange(8.0)), scaled_by(np.ones(8)), "another captured factor"),
+    "a captured function's number": (inner_scaled_by(2), inner_scaled_by(3), "another captured scale"),
+    "a default": (with_default(2), with_default(3), "another captured by: it was 2 and is 3"),
+    "an attribute": (Scaled(2), Scaled(3), "another captured factor: it was 2 and is 3"),
+    "an attribute of a method's": (Scaled(2).other, Scaled(3).other, "another captured factor"),
+    "an argument": (functools.partial(np.multiply, 2), functools.partial(np.multiply, 3), "another argument 0"),
+    "other code": (lambda x: x * 2, lambda x: x * 2 + 1, "has a function with other code"),
+}  # fmt: skip
+
+
+def saved(dataset: Any) -> Any:
+    with dataset.run() as run:
+        next(run)
+        return json.loads(json.dumps(run.state_dict()))
+
+
+@pytest.mark.parametrize("before, after, text", MAPS.values(), ids=MAPS)
+def test_another_function_is_refused_unless_it_is_accepted(before: Any, after: Any, text: str) -> None:
+    state = saved(D.range(8).map(before))
+    changed = D.range(8).map(after)
+    with changed.run() as run, pytest.raises(StateError, match=text + r".*Options\(resume_changed=True\)"):
+        run.load_state_dict(state)
+    with changed.with_options(ps.Options(resume_changed=True)).run() as run:
+        run.load_state_dict(state)
+        next(run)
+
+
+@pytest.mark.parametrize("before, after", [(NUMBERS, NUMBERS + 1), (LARGE, LARGER), (LARGE, LARGE + 1)])
+def test_other_data_are_refused(before: Any, after: Any) -> None:
+    state = saved(D.from_tensor_slices((before, np.arange(len(before)))).batch(2))
+    for data in (before, before.copy(), np.asfortranarray(before)):
+        with D.from_tensor_slices((data, np.arange(len(data)))).batch(2).run() as run:
+            run.load_state_dict(state)
+    changed, text = D.from_tensor_slices((after, np.arange(len(after)))).batch(2), "operator 0, from_tensor_slices"
+    with changed.run() as run, pytest.raises(StateError, match=rf"{text}\(.* has other data"):
+        run.load_state_dict(state)
+
+
+def test_what_functions_write_to_is_not_what_they_are() -> None:
+    def counting() -> Any:
+        count, seen, totals, buffer = 0, [], {}, np.zeros(())
+
+        def count_up(x: Any) -> Any:
+            nonlocal count
+            count += 1
+            seen.append(count)
+            totals[count] = x
+            return np.multiply(x, 2, out=buffer).copy()
+
+        return count_up
+
+    for make in (counting, lambda: Scaled(2), lambda: Scaled(2).__call__):
+        state = saved(D.range(8).map(make()))
+        with D.range(8).map(make()).run() as run:
+            run.load_state_dict(state)
+            assert next(run) == 2
+
+
+def test_objects_that_nothing_is_known_of_are_taken_as_unchanged() -> None:
+    class Opaque:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+    def times(opaque: Any) -> Any:
+        return lambda x: x * opaque.value
+
+    state = saved(D.range(8).map(times(Opaque(2))))
+    with D.range(8).map(times(Opaque(3))).run() as run:
+        run.load_state_dict(state)
+
+
+def test_processes_that_share_a_dataset_may_have_captured_their_own_numbers() -> None:
+    def part(rank: int, size: int = 2, factor: int = 1) -> Any:
+        return D.range(16).distribute(size, rank).map(lambda x: x + rank * factor)
+
+    state = saved(part(0))
+    for other in (part(1), part(2, 3)):
+        with other.run() as run:
+            run.load_state_dict(state)
+    with part(0, factor=2).run() as run, pytest.raises(StateError, match="captured factor: it was 1 and is 2"):
+        run.load_state_dict(state)
+
+
+PROGRAM = """
+import json, numpy as np, penstock as ps
+def made(k, names):
+    return ps.Dataset.from_tensor_slices(np.arange(20.0)).map(lambda x: x * k if names else x).batch(2)
+run = made(2.5, {"a": [1, b"x"], "b": {3, "y", None}}).run()
+next(run)
+print(json.dumps(run.state_dict()))
+"""
+
+
+def test_other_processes_remember_the_same_wherever_lines_stand() -> None:
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", "\n" * lines + PROGRAM], capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+        for lines in (0, 3)
+    ]
+    assert told[0] == told[1]
+    assert json.loads(told[0])["contents"][1].keys() == {"code", "python", "captured k", "captured names"}
+
+
+def test_a_position_without_what_is_remembered_still_loads() -> None:
+    state = saved(D.range(8).map(scaled_by(2)))
+    del state["contents"]
+    with D.range(8).map(scaled_by(3)).run() as run:
+        run.load_state_dict(state)
+        assert next(run) == 3
+
+
+def test_what_is_remembered_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = D.range(8).map(scaled_by(2)).batch(2)
+    with dataset.run() as run:
+        state = run.state_dict()
+        monkeypatch.setattr("penstock.plan.remembered._of_operator", None)
+        assert run.state_dict() == state
+    with dataset.run() as run:
+        run.load_state_dict(state)
+
+
+@pytest.mark.parametrize("field, value, why", [
+    ("epoch", None, "epoch: expected an integer from 0 on, got None"),
+    ("epoch", -1, "epoch: expected an integer from 0 on, got -1"),
+    ("epoch", 0.5, "epoch: expected an integer from 0 on, got 0.5"),
+    ("epoch", True, "epoch: expected an integer from 0 on, got True"),
+    ("plan", None, "plan: expected a list"),
+    ("seeds", 3, "seeds: expected a list"),
+    ("seeds", [None], "seeds: expected a list"),
+    ("contents", [3], "contents: expected a list"),
+    ("parts", [[1]], "parts: expected pairs of numbers"),
+    ("delivered", "x", "delivered: expected a number"),
+    ("position", None, "expected"),
+    ("position", [None, "x"], "expected a saved position with 2 parts"),
+])  # fmt: skip
+def test_a_damaged_position_is_refused(field: str, value: Any, why: str) -> None:
+    state = saved(D.range(8).shuffle().batch(2))
+    with D.range(8).shuffle().batch(2).run() as run, pytest.raises(StateError, match=why):
+        run.load_state_dict({**state, field: value})
