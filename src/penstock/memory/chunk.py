@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..block import Block, concat_blocks
-from ..element import arrays_in, nbytes_of
+from ..element import Structure, arrays_in, nbytes_of
 from ..errors import SpecMismatch
 from .ipc import Stored
 from .place import Place, Stretch
 
-__all__ = ["Chunk", "cut", "is_idle", "merged", "stacked"]
+__all__ = ["Chunk", "bytes_when_read", "cut", "is_idle", "merged", "stacked"]
 
 
 class Chunk:
@@ -137,3 +137,10 @@ def stacked(chunk: Block) -> Block | None:
     for column in columns.columns or () if columns is not None else ():
         column.flags.writeable = False
     return columns
+
+
+def bytes_when_read(row: Any) -> int:
+    """What an element takes when it is read from a file: strings are there twice."""
+    leaves = Structure.of(row).flatten(row)
+    is_view = all(isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind not in "OSU" for leaf in leaves)
+    return nbytes_of(row) if is_view else 2 * nbytes_of(row)
