@@ -87,7 +87,7 @@ class KeptElements:
         self._pinned: list[Chunk] = []
         self._tail: list[Any] = []
         self._tail_bytes = 0  # on the ledgers
-        self._tailbytes_when_read = 0  # as long as it would be on disk, about
+        self._tail_length = 0  # as long as it would be on disk, about
         self._lacking_bytes = 0  # for the place of what could not be appended
         self._accounts: dict[int, _Account] = {}
         self._owner = os.getpid()
@@ -111,7 +111,7 @@ class KeptElements:
         nbytes = self._index.largest_bytes
         stored = slot_bytes(nbytes) + (nbytes if self._index.reader.makes_copies else 0)
         # The tail will be a batch as well; its length is that of copies, too.
-        return max(stored, slot_bytes(self._tailbytes_when_read + BATCH_HEAD_BYTES) if self._tail else 0)
+        return max(stored, slot_bytes(self._tail_length + BATCH_HEAD_BYTES) if self._tail else 0)
 
     @property
     def failed(self) -> bool:
@@ -160,12 +160,12 @@ class KeptElements:
             lengths = [max(size, length_of(row)) for row, size in zip(rows, sizes, strict=True)]
             start = 0
             while start < len(rows) and not self._stopped:
-                if self._tail and self._tailbytes_when_read + lengths[start] > most_bytes:
+                if self._tail and self._tail_length + lengths[start] > most_bytes:
                     self._close_tail()
                     continue
                 stop, length = start + 1, lengths[start]
                 while stop < len(rows) and len(self._tail) + stop - start < most_rows:
-                    if self._tailbytes_when_read + length + lengths[stop] > most_bytes:
+                    if self._tail_length + length + lengths[stop] > most_bytes:
                         break
                     length += lengths[stop]
                     stop += 1
@@ -173,7 +173,7 @@ class KeptElements:
                 if is_ours is None:
                     break
                 ours += [is_ours] * (stop - start)
-                if len(self._tail) >= most_rows or self._tailbytes_when_read >= most_bytes:
+                if len(self._tail) >= most_rows or self._tail_length >= most_bytes:
                     self._close_tail()
                 start = stop
             return ours + [False] * (len(rows) - len(ours)) if self._stopped else ours
@@ -225,7 +225,7 @@ class KeptElements:
         if may_stay and (self._charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
             self._tail += rows
             self._tail_bytes += nbytes
-            self._tailbytes_when_read += length
+            self._tail_length += length
             self.num_kept += len(rows)
             return True
         self._close_tail()
@@ -279,7 +279,7 @@ class KeptElements:
         self._add(chunk)
 
     def _clear_tail(self) -> None:
-        self._tail, self._tail_bytes, self._tailbytes_when_read = [], 0, 0
+        self._tail, self._tail_bytes, self._tail_length = [], 0, 0
 
     def _add(self, chunk: Chunk) -> None:
         if self._index is not None and chunk.place is not None:
