@@ -13,7 +13,7 @@ from ..errors import BadArgument, FormatError
 from ..io.arrow_arrays import TableColumns
 from ..io.arrow_values import has_null
 
-__all__ = ["DecodedRows", "SelectedRows", "Stream"]
+__all__ = ["DecodedRows", "RowsTogether", "SelectedRows", "Stream", "fills_by_column"]
 
 
 class SelectedRows:
@@ -23,20 +23,20 @@ class SelectedRows:
         table: Arrow's, whole.
         columns: The columns to read; None for all.
         fill_null: As for `from_arrow`.
-        numbers: Where in the table each row lies.
+        numbers: Where in the table each row lies; None: in its order.
     """
 
-    def __init__(self, table: Any, columns: Any, fill_null: Any, numbers: np.ndarray) -> None:
-        self._columns = TableColumns(table.schema, columns, fill_null)
-        self._batches = [batch for batch in table.to_batches() if batch.num_rows]
+    def __init__(self, table: Any, columns: list[str], fill_null: Any, numbers: np.ndarray | None) -> None:
+        self._batches = [batch for batch in table.select(columns).to_batches() if batch.num_rows]
+        self._columns = TableColumns(table.schema, columns, fill_null, self._batches)
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)]).tolist()
         self._numbers = numbers
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return int(self._starts[-1]) if self._numbers is None else len(self._numbers)
 
     def __getitem__(self, place: int) -> Any:
-        number = int(self._numbers[place])
+        number = place if self._numbers is None else int(self._numbers[place])
         i = bisect.bisect_right(self._starts, number) - 1
         one = self._columns.decode(self._batches[i].slice(number - self._starts[i], 1))
         (row,) = one.block(0, 1, np.empty, lambda _: _where(place, number)).rows()
@@ -45,18 +45,38 @@ class SelectedRows:
         return row
 
 
+class RowsTogether:
+    """Rows of which some columns are read in one way, and some in another.
+
+    Args:
+        columns: The names of all, in their order.
+        parts: Who gives rows of some of them.
+    """
+
+    def __init__(self, columns: list[str], parts: list[Any]) -> None:
+        self._columns = columns
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return len(self._parts[0])
+
+    def __getitem__(self, place: int) -> Any:
+        row = {name: value for part in self._parts for name, value in part[place].items()}
+        return {name: row[name] for name in self._columns}
+
+
 class DecodedRows:
     """Rows that `datasets` makes of more than columns: images, audio.
 
     Args:
         dataset: In the format in which its rows are wanted.
         columns: The columns that it shows.
-        fill_null: A value for all columns, or a dict by column.
+        fills: Values in the place of nulls, by column.
     """
 
-    def __init__(self, dataset: Any, columns: list[str], fill_null: Any) -> None:
+    def __init__(self, dataset: Any, columns: list[str], fills: Mapping[str, Any]) -> None:
         self._dataset = dataset
-        self._fills = _fills(fill_null, columns)
+        self._fills = fills
         self._kinds = {name: getattr(dataset.features[name], "dtype", None) for name in columns}
         table = dataset.data.table
         # A format may hide a null: NumPy's makes it a NaN.
@@ -125,7 +145,8 @@ class Stream:
         return value
 
 
-def _fills(fill_null: Any, columns: list[str]) -> Mapping[str, Any]:
+def fills_by_column(fill_null: Any, columns: list[str]) -> Mapping[str, Any]:
+    """The values in the place of nulls, whether one was given for all columns, or some by name."""
     if not isinstance(fill_null, Mapping):
         return dict.fromkeys(columns, fill_null)
     unknown = [name for name in fill_null if name not in columns]
