@@ -125,6 +125,14 @@ def test_lists_of_dicts_are_dicts_of_lists() -> None:
     assert [row["a"]["v"].tolist() for row in ps.from_hf(pairs)] == [[1, 2], [3, 4]]
 
 
+def test_lists_of_dicts_of_streams_are_dicts_of_lists() -> None:
+    lists = [[{"t": "x", "s": {"q": 1}}, {"t": "y", "s": {"q": 2}}], [], [{"t": None, "s": {"q": 3}}]]
+    stream = datasets.Dataset.from_dict({"a": lists}).to_iterable_dataset()
+    found = [row["a"] for row in ps.from_hf(stream, fill_null={"a": "?"})]
+    assert [row["t"].tolist() for row in found] == [[b"x", b"y"], [], [b"?"]]
+    assert [row["s"]["q"].tolist() for row in found] == [[1, 2], [], [3]]
+
+
 def test_nulls_in_lists_of_lists() -> None:
     lists = [[[1, 2], None], [[1]], None, [[4, None]]]
     table = datasets.Dataset.from_dict({"a": lists})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,7 @@ class Stream:
 
     def __init__(self, rows: Any, fill_null: Any) -> None:
         self._rows = iter(rows)
+        self._features: Mapping[str, Any] = rows.features or {}  # not every stream knows them
         self._fill_null = fill_null
         self._place = -1
 
@@ -131,17 +133,26 @@ class Stream:
         if not isinstance(row, dict):
             return row
         fills = self._fill_null if isinstance(self._fill_null, Mapping) else dict.fromkeys(row, self._fill_null)
-        return {name: self._filled(value, name, fills.get(name)) for name, value in row.items()}
+        features = self._features
+        return {name: self._filled(value, name, fills.get(name), features.get(name)) for name, value in row.items()}
 
-    def _filled(self, value: Any, name: str, fill: Any) -> Any:
+    def _filled(self, value: Any, name: str, fill: Any, feature: Any) -> Any:
         if value is None:
             if fill is None:
                 raise _null_error(f"row {self._place}", name, "give a fill_null")
             return fill
         if type(value) is dict:
-            return {key: self._filled(part, f"{name}.{key}", fill) for key, part in value.items()}
+            kinds = feature if isinstance(feature, dict) else {}
+            return {key: self._filled(part, f"{name}.{key}", fill, kinds.get(key)) for key, part in value.items()}
         if type(value) is list:
-            return [self._filled(part, name, fill) for part in value]
+            inner = getattr(feature, "feature", None)
+            known = inner if isinstance(inner, dict) else {}
+            keys = next((part for part in value if type(part) is dict), known)
+            if keys:  # dicts in a list: lists in a dict, as where tables are read
+                lists = {key: [None if part is None else part[key] for part in value] for key in keys}
+                kinds = {key: SimpleNamespace(feature=known.get(key)) for key in keys}
+                return {key: self._filled(lists[key], f"{name}.{key}", fill, kinds[key]) for key in keys}
+            return [self._filled(part, name, fill, inner) for part in value]
         return value
 
 
