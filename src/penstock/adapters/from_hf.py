@@ -65,7 +65,7 @@ def _source(dataset: Any, fill_null: Any) -> Op:
     names = shown["columns"]
     table, stored = columns_as_stored(table.select(names), dataset.features)
     if len(stored) == len(names) and selected is None:
-        return FromArrow(table, names, fill_null, made_by="from_hf")
+        return FromArrow(table, names, fill_null, made_by="from_hf", looks_into_lists=True)
     fills = fills_by_column(fill_null, names)
     others = [name for name in names if name not in stored]
     parts: list[Any] = []

@@ -18,7 +18,7 @@ __all__ = ["DecodedRows", "RowsTogether", "SelectedRows", "Stream", "fills_by_co
 
 
 class SelectedRows:
-    """Rows of a table in an order of their own, each as `from_arrow` would give it.
+    """Rows of a table in an order of their own, each as it would be in the table's order.
 
     Args:
         table: Arrow's, whole.

@@ -44,10 +44,9 @@ class FromArrow(StreamsFiles, Op):
     """The rows of an Arrow table, or of Arrow IPC files, as dicts of columns.
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
-    list an array of its own length, a struct a dict. A row with a null where none can be is an error in its place.
-    Lists of lists are arrays of more dimensions. Files with such are read as a stream, and a row with inner lists of
-    unequal lengths is an error in its place; of a table, which is all there, all rows are `Ragged` where one has
-    unequal ones, and lists of structs are dicts of lists.
+    list an array of its own length, a struct a dict. Lists of one length in a list are an array of more dimensions; a
+    table with such is read as a stream. A row with a null where none can be, or with lists of unequal lengths in one,
+    is an error in its place.
 
     Args:
         table_or_path: A `pyarrow` table, record batch, or anything that gives one (a Polars frame, say); or a path, a
@@ -73,6 +72,8 @@ class FromArrow(StreamsFiles, Op):
     fill_null: Any = None
     on_error: str = dataclasses.field(default="raise", kw_only=True)
     made_by: str = dataclasses.field(default="from_arrow", kw_only=True, repr=False)
+    #: Whether all lists of a table are looked at first: unequal ones can be `Ragged` then, lists of structs be read.
+    looks_into_lists: bool = dataclasses.field(default=False, kw_only=True, repr=False)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _table: TableColumns = dataclasses.field(init=False, repr=False)
     _pieces: tuple[Piece, ...] | None = dataclasses.field(init=False, repr=False)
@@ -82,7 +83,7 @@ class FromArrow(StreamsFiles, Op):
     _num_rows: int = dataclasses.field(init=False, repr=False)
     _batch_bytes: int = dataclasses.field(init=False, repr=False)
 
-    internal = ("made_by",)
+    internal = ("made_by", "looks_into_lists")
 
     @property
     def name(self) -> str:
@@ -99,8 +100,7 @@ class FromArrow(StreamsFiles, Op):
         else:
             table = _as_table(self.table_or_path)
             schema, batches = table.schema, [Piece(None, 0, batch) for batch in table.to_batches()]
-        # Nobody has looked into files yet whether what they say of lists is true.
-        whole = None if is_path or batches is None else [piece.batch for piece in batches]
+        whole = [piece.batch for piece in batches or ()] if self.looks_into_lists else None
         fields["_table"] = TableColumns(schema, self.columns, self.fill_null, whole)
         fields["_pieces"] = None if batches is None else tuple(batches)
         fields["_batch_bytes"] = _largest_batch(self._paths, self._table) if batches is None else 0

@@ -3,7 +3,7 @@
 Numbers are views of Arrow's buffers where that is possible. Strings and binary are `bytes`; a fixed-size list is one
 more dimension; a list is an array of its own length, lists of lists one of more dimensions; a struct is a dict; times
 with a zone are in UTC. A row with a null is no element, nor is one with lists of unequal lengths in one: but where the
-whole table is at hand such are `Ragged`, and lists of structs are dicts of lists.
+whole table is looked at such are `Ragged`, and lists of structs are dicts of lists.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Leaf:
         kind: Its type.
         fill: What replaces nulls.
         must_fit: Whether it is an error if that is none of its values.
-        arrays: All of its arrays, where they are at hand: they tell whether lists in lists are arrays, or `Ragged`.
+        arrays: All of its arrays, to find whether lists in lists are arrays or `Ragged`; None: uneven ones are refused.
     """
 
     def __init__(self, path: tuple[str, ...], kind: Any, fill: Any, must_fit: bool, arrays: list[Any] | None) -> None:
@@ -121,8 +121,8 @@ class TableColumns:
         columns: The names of the columns to read; None for all. The order is the one given.
         fill_null: A value in the place of nulls, for the columns that can hold it, or a dict of values by column.
             Elsewhere nulls are refused.
-        batches: All record batches, where they are at hand: unequal lists in lists, and lists of structs, can be read
-            only then.
+        batches: All record batches, to be looked at: unequal lists in lists, and lists of structs, can be read only
+            then.
     """
 
     def __init__(
