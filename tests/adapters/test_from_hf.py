@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,135 @@ def test_columns_of_fixed_width_are_not_copied(tmp_path: Path) -> None:
     column = mapped.data.table.column("label").chunk(0)
     assert batch["label"].ctypes.data == column.buffers()[1].address
     assert batch["x"].tolist() == [[n, -n] for n in range(12)]
+
+
+def address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_numbers_beside_strings_are_not_copied(tmp_path: Path) -> None:
+    made = datasets.concatenate_datasets([rows(), rows()])
+    made.save_to_disk(str(tmp_path / "rows"), num_shards=2)
+    for table in (made, datasets.load_from_disk(str(tmp_path / "rows"))):
+        first, second = ps.from_hf(table).batch(12)
+        for batch, number in ((first, 0), (second, 1)):
+            label, x, name = (table.data.table.column(c).chunk(number) for c in ("label", "x", "name"))
+            assert address(batch["label"]) == label.buffers()[1].address + label.offset * 8
+            assert address(batch["x"]) == x.values.buffers()[1].address + (x.offset * 2 + x.values.offset) * 4
+            assert not batch["x"].flags.writeable
+            assert batch["name"].tolist() == [text.encode() for text in name.to_pylist()]
+        check_op(ps.from_hf(table).batch(5))
+
+
+def test_arrays_of_a_declared_shape_are_not_copied() -> None:
+    features = datasets.Features({"grid": datasets.Array2D((2, 3), "int16"), "name": datasets.Value("string")})
+    columns = {"grid": [np.full((2, 3), n).tolist() for n in range(4)], "name": list("abcd")}
+    table = datasets.Dataset.from_dict(columns, features=features)
+    (batch,) = ps.from_hf(table).batch(4)
+    stored = table.data.table.column("grid").chunk(0).storage
+    assert address(batch["grid"]) == stored.values.values.buffers()[1].address
+    assert (batch["grid"].dtype, batch["grid"].tolist()) == (np.int16, columns["grid"])
+    columns["grid"][2] = None
+    missing = datasets.Dataset.from_dict(columns, features=features)
+    assert [row["name"] for row in ps.from_hf(missing).ignore_errors()] == [b"a", b"b", b"d"]
+    lengths = datasets.Features({"grid": datasets.Array2D((None, 2), "int16")})
+    any_length = datasets.Dataset.from_dict({"grid": [[[1, 2]], [[3, 4], [5, 6]]]}, features=lengths)
+    assert ps.from_hf(any_length).element_spec == {"grid": ps.TensorSpec((None, 2), np.int16)}
+    assert [row["grid"].tolist() for row in ps.from_hf(any_length)] == [[[1, 2]], [[3, 4], [5, 6]]]
+
+
+@pytest.mark.parametrize("is_selected", [False, True], ids=["in order", "selected"])
+@pytest.mark.parametrize(
+    ("lists", "spec"),
+    [
+        ([[[1, 2], [3, 4]], [], [[5, 6]]], ps.TensorSpec((None, 2), np.int64)),
+        ([[[1, 2], [3, 4]], [], [[5]]], ps.TensorSpec((None, None), np.int64)),
+        ([[[1, 2], [3]], [], [[5, 6]]], ps.RaggedSpec((None, None), np.int64)),
+        ([[[[1, 2], [3, 4]]], [[[5, 6], [7, 8]]] * 3], ps.TensorSpec((None, 2, 2), np.int64)),
+        ([[[[1, 2]], [[3, 4]]], [[[5]], [[6]], [[7]]]], ps.TensorSpec((None, 1, None), np.int64)),
+        ([[[[1, 2]], [[3, 4], []]], [[[5]]]], ps.RaggedSpec((None, None, None), np.int64)),
+    ],
+)
+def test_lists_of_lists(lists: list[Any], spec: Any, is_selected: bool) -> None:
+    table = datasets.Dataset.from_dict({"n": range(len(lists)), "a": lists})
+    order = list(range(len(lists)))[:: -1 if is_selected else 1]
+    dataset = ps.from_hf(table.select(order) if is_selected else table)
+    if not is_selected:
+        assert dataset.element_spec["a"] == spec
+    for row, number in zip(dataset, order, strict=True):
+        is_ragged = isinstance(spec, ps.RaggedSpec)
+        found = row["a"].to_list() if is_ragged else row["a"].tolist()
+        assert (row["n"], found, row["a"].dtype) == (number, lists[number], np.int64)
+        assert spec.holds(row["a"])
+    check_source(dataset)
+
+
+def test_lists_of_dicts_are_dicts_of_lists() -> None:
+    lists = [[{"t": "x", "s": {"q": [1]}}, {"t": "y", "s": {"q": [2, 3]}}], [], [{"t": "z", "s": {"q": []}}]]
+    table = datasets.Dataset.from_dict({"a": lists})
+    for dataset in (ps.from_hf(table), ps.from_hf(table.select(range(3)).shuffle(seed=1)).shuffle(3)):
+        found = sorted((row["a"]["t"].tolist(), row["a"]["s"]["q"].to_list()) for row in dataset)
+        assert found == [([], []), ([b"x", b"y"], [[1], [2, 3]]), ([b"z"], [[]])]
+    fixed = datasets.Features({"a": datasets.List({"v": datasets.Value("int8")}, length=2)})
+    pairs = datasets.Dataset.from_dict({"a": [[{"v": 1}, {"v": 2}], [{"v": 3}, {"v": 4}]]}, features=fixed)
+    assert [row["a"]["v"].tolist() for row in ps.from_hf(pairs)] == [[1, 2], [3, 4]]
+
+
+def test_lists_of_dicts_of_streams_are_dicts_of_lists() -> None:
+    lists = [[{"t": "x", "s": {"q": 1}}, {"t": "y", "s": {"q": 2}}], [], [{"t": None, "s": {"q": 3}}]]
+    stream = datasets.Dataset.from_dict({"a": lists}).to_iterable_dataset()
+    found = [row["a"] for row in ps.from_hf(stream, fill_null={"a": "?"})]
+    assert [row["t"].tolist() for row in found] == [[b"x", b"y"], [], [b"?"]]
+    assert [row["s"]["q"].tolist() for row in found] == [[1, 2], [], [3]]
+
+
+def test_nulls_in_lists_of_lists() -> None:
+    lists = [[[1, 2], None], [[1]], None, [[4, None]]]
+    table = datasets.Dataset.from_dict({"a": lists})
+    filled = [row["a"].to_list() for row in ps.from_hf(table, fill_null=9)]
+    assert filled == [[[1, 2], []], [[1]], [], [[4, 9]]]
+    first, second, *others = pulled(ps.from_hf(table))
+    assert first.startswith("row 0: expected a value in column a, got null")
+    assert (second["a"].to_list(), [type(other) for other in others]) == ([[1]], [str, str])
+    dicts = datasets.Dataset.from_dict({"a": [[{"x": 1}, None], [{"x": 2}], None, [{"x": None}]]})
+    assert [row["a"]["x"].tolist() for row in ps.from_hf(dicts).ignore_errors()] == [[2]]
+    assert [row["a"]["x"].tolist() for row in ps.from_hf(dicts, fill_null=-1)] == [[1, -1], [2], [], [-1]]
+
+
+def test_columns_beside_images_keep_their_types() -> None:
+    kinds = {"image": datasets.Image(), "box": datasets.List(datasets.Value("float64")), "on": datasets.Value("bool")}
+    pictures = [np.full((size, 2, 3), size, np.uint8) for size in (1, 2, 3)]
+    columns = {"on": [True, False, True], "image": pictures, "box": [[0.1], [0.2, 0.3], []]}
+    table = datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
+    for dataset, order in ((ps.from_hf(table), [0, 1, 2]), (ps.from_hf(table.select([2, 0])), [2, 0])):
+        for row, number in zip(dataset, order, strict=True):
+            assert list(row) == list(table.features)
+            assert row["image"].tolist() == pictures[number].tolist()
+            assert (row["box"].dtype, row["box"].tolist()) == (np.float64, columns["box"][number])
+            assert (type(row["on"]), bool(row["on"])) == (np.bool_, columns["on"][number])
+    encoded = ps.from_hf(table.cast_column("image", datasets.Image(decode=False)))
+    assert [ps.image.decode_image(row["image"]["bytes"]).shape for row in encoded] == [(n, 2, 3) for n in (1, 2, 3)]
+
+
+def test_times_and_labels() -> None:
+    kinds = {
+        "day": datasets.Value("date32"),
+        "at": datasets.Value("timestamp[ms]"),
+        "utc": datasets.Value("timestamp[s, tz=UTC]"),
+        "took": datasets.Value("duration[us]"),
+        "label": datasets.ClassLabel(names=["a", "b"]),
+        "on": datasets.Value("bool"),
+    }
+    columns: dict[str, list[Any]] = {name: [0, 1] for name in kinds}
+    columns["day"] = [date(1970, 1, 1), date(1970, 1, 2)]
+    table = datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
+    _, row = ps.from_hf(table)
+    dtypes = ["datetime64[D]", "datetime64[ms]", "datetime64[s]", "timedelta64[us]", "int64", "bool"]
+    assert [str(value.dtype) for value in row.values()] == dtypes
+    assert [int(value.astype(np.int64)) for value in row.values()] == [1] * 6
+    clock = datasets.Dataset.from_dict({"t": [time(1, 2, 3)]})
+    with pytest.raises(BadType, match="expected numbers or strings, got an object array holding time"):
+        list(ps.from_hf(clock))
 
 
 def test_selected_rows_are_read_at_any_place() -> None:

@@ -11,22 +11,22 @@ from ..io.generator import FromGenerator
 from ..io.map_style import FromMapStyle
 from ..plan.node import Node, caller_origin, located
 from ..plan.op import Op
-from .hf_rows import DecodedRows, SelectedRows, Stream
+from .hf_columns import columns_as_stored
+from .hf_rows import DecodedRows, RowsTogether, SelectedRows, Stream, fills_by_column
 
 __all__ = ["from_hf"]
-
-# Features that lie in Arrow's columns as they are.
-_PLAIN = {"Value", "ClassLabel", "Sequence", "List", "LargeList"}
 
 
 def from_hf(dataset: Any, fill_null: Any = None) -> Dataset:
     """The rows of a dataset of Hugging Face's `datasets`, as dicts of columns.
 
-    Where rows lie in Arrow's memory or mapped files as they are, they are read from there at any place, as by
-    `from_arrow`: columns of fixed width without a copy. Rows that were selected or shuffled, or that must be decoded
-    (images, audio, a transform), are asked for one by one, at any place too. An `IterableDataset` is a stream.
+    Columns that lie in Arrow's memory or mapped files as they are, are read from there at any place, as by
+    `from_arrow`: numbers, also lists and arrays of fixed size, without a copy. Rows that were selected or shuffled, or
+    that have something to decode (images, audio, a transform), are asked for one by one, at any place too. An
+    `IterableDataset` is a stream.
 
-    Strings are `bytes`.
+    Strings are `bytes`, images arrays. Lists of lists are arrays where each row has inner lists of equal lengths, and
+    `Ragged` for all rows where one has not; lists of dicts are dicts of lists.
 
     Args:
         dataset: A `datasets.Dataset` or `datasets.IterableDataset`; of a `DatasetDict` give one split.
@@ -62,28 +62,19 @@ def _source(dataset: Any, fill_null: Any) -> Op:
         if fill_null is not None:
             raise BadArgument("fill_null: expected rows as they are stored, got rows of a transform; fill them there")
         return FromMapStyle(dataset, len(dataset), made_by="from_hf")
-    if all(map(_is_plain, dataset.features.values())):
-        try:
-            if selected is None:
-                return FromArrow(table, shown["columns"], fill_null, made_by="from_hf")
-            rows = SelectedRows(table, shown["columns"], fill_null, selected.column(0).to_numpy())
-            return FromMapStyle(rows, len(rows), made_by="from_hf")
-        except BadType:
-            pass  # a column that only `datasets` can read
-    if shown["type"] != "numpy":
-        dataset = dataset.with_format("numpy", columns=shown["columns"])
-    return FromMapStyle(DecodedRows(dataset, shown["columns"], fill_null), len(dataset), made_by="from_hf")
-
-
-def _is_plain(feature: Any) -> bool:
-    if isinstance(feature, dict):
-        return all(map(_is_plain, feature.values()))
-    if type(feature).__name__ not in _PLAIN:
-        return False
-    inner = getattr(feature, "feature", None)
-    return inner is None or (_is_plain(inner) and not _is_list(inner))
-
-
-def _is_list(feature: Any) -> bool:
-    """Whether it is a list of any length. Where such lists are in lists, `datasets` gives what no array can be, too."""
-    return getattr(feature, "feature", None) is not None and getattr(feature, "length", -1) < 0
+    names = shown["columns"]
+    table, stored = columns_as_stored(table.select(names), dataset.features)
+    if len(stored) == len(names) and selected is None:
+        return FromArrow(table, names, fill_null, made_by="from_hf", looks_into_lists=True)
+    fills = fills_by_column(fill_null, names)
+    others = [name for name in names if name not in stored]
+    parts: list[Any] = []
+    if stored:
+        # One value for all columns goes where it fits; by column each must.
+        filled = {name: fills[name] for name in stored if name in fills} if isinstance(fill_null, dict) else fill_null
+        parts.append(SelectedRows(table, stored, filled, None if selected is None else selected.column(0).to_numpy()))
+    if others:
+        shown_as = dataset if shown["type"] == "numpy" else dataset.with_format("numpy")
+        parts.append(DecodedRows(shown_as.select_columns(others), others, fills))
+    rows = parts[0] if len(parts) == 1 else RowsTogether(names, parts)
+    return FromMapStyle(rows, len(rows), made_by="from_hf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,30 +14,30 @@ from ..errors import BadArgument, FormatError
 from ..io.arrow_arrays import TableColumns
 from ..io.arrow_values import has_null
 
-__all__ = ["DecodedRows", "SelectedRows", "Stream"]
+__all__ = ["DecodedRows", "RowsTogether", "SelectedRows", "Stream", "fills_by_column"]
 
 
 class SelectedRows:
-    """Rows of a table in an order of their own, each as `from_arrow` would give it.
+    """Rows of a table in an order of their own, each as it would be in the table's order.
 
     Args:
         table: Arrow's, whole.
         columns: The columns to read; None for all.
         fill_null: As for `from_arrow`.
-        numbers: Where in the table each row lies.
+        numbers: Where in the table each row lies; None: in its order.
     """
 
-    def __init__(self, table: Any, columns: Any, fill_null: Any, numbers: np.ndarray) -> None:
-        self._columns = TableColumns(table.schema, columns, fill_null)
-        self._batches = [batch for batch in table.to_batches() if batch.num_rows]
+    def __init__(self, table: Any, columns: list[str], fill_null: Any, numbers: np.ndarray | None) -> None:
+        self._batches = [batch for batch in table.select(columns).to_batches() if batch.num_rows]
+        self._columns = TableColumns(table.schema, columns, fill_null, self._batches)
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)]).tolist()
         self._numbers = numbers
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return int(self._starts[-1]) if self._numbers is None else len(self._numbers)
 
     def __getitem__(self, place: int) -> Any:
-        number = int(self._numbers[place])
+        number = place if self._numbers is None else int(self._numbers[place])
         i = bisect.bisect_right(self._starts, number) - 1
         one = self._columns.decode(self._batches[i].slice(number - self._starts[i], 1))
         (row,) = one.block(0, 1, np.empty, lambda _: _where(place, number)).rows()
@@ -45,18 +46,38 @@ class SelectedRows:
         return row
 
 
+class RowsTogether:
+    """Rows of which some columns are read in one way, and some in another.
+
+    Args:
+        columns: The names of all, in their order.
+        parts: Who gives rows of some of them.
+    """
+
+    def __init__(self, columns: list[str], parts: list[Any]) -> None:
+        self._columns = columns
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return len(self._parts[0])
+
+    def __getitem__(self, place: int) -> Any:
+        row = {name: value for part in self._parts for name, value in part[place].items()}
+        return {name: row[name] for name in self._columns}
+
+
 class DecodedRows:
     """Rows that `datasets` makes of more than columns: images, audio.
 
     Args:
         dataset: In the format in which its rows are wanted.
         columns: The columns that it shows.
-        fill_null: A value for all columns, or a dict by column.
+        fills: Values in the place of nulls, by column.
     """
 
-    def __init__(self, dataset: Any, columns: list[str], fill_null: Any) -> None:
+    def __init__(self, dataset: Any, columns: list[str], fills: Mapping[str, Any]) -> None:
         self._dataset = dataset
-        self._fills = _fills(fill_null, columns)
+        self._fills = fills
         self._kinds = {name: getattr(dataset.features[name], "dtype", None) for name in columns}
         table = dataset.data.table
         # A format may hide a null: NumPy's makes it a NaN.
@@ -99,6 +120,7 @@ class Stream:
 
     def __init__(self, rows: Any, fill_null: Any) -> None:
         self._rows = iter(rows)
+        self._features: Mapping[str, Any] = rows.features or {}  # not every stream knows them
         self._fill_null = fill_null
         self._place = -1
 
@@ -111,21 +133,31 @@ class Stream:
         if not isinstance(row, dict):
             return row
         fills = self._fill_null if isinstance(self._fill_null, Mapping) else dict.fromkeys(row, self._fill_null)
-        return {name: self._filled(value, name, fills.get(name)) for name, value in row.items()}
+        features = self._features
+        return {name: self._filled(value, name, fills.get(name), features.get(name)) for name, value in row.items()}
 
-    def _filled(self, value: Any, name: str, fill: Any) -> Any:
+    def _filled(self, value: Any, name: str, fill: Any, feature: Any) -> Any:
         if value is None:
             if fill is None:
                 raise _null_error(f"row {self._place}", name, "give a fill_null")
             return fill
         if type(value) is dict:
-            return {key: self._filled(part, f"{name}.{key}", fill) for key, part in value.items()}
+            kinds = feature if isinstance(feature, dict) else {}
+            return {key: self._filled(part, f"{name}.{key}", fill, kinds.get(key)) for key, part in value.items()}
         if type(value) is list:
-            return [self._filled(part, name, fill) for part in value]
+            inner = getattr(feature, "feature", None)
+            known = inner if isinstance(inner, dict) else {}
+            keys = next((part for part in value if type(part) is dict), known)
+            if keys:  # dicts in a list: lists in a dict, as where tables are read
+                lists = {key: [None if part is None else part[key] for part in value] for key in keys}
+                kinds = {key: SimpleNamespace(feature=known.get(key)) for key in keys}
+                return {key: self._filled(lists[key], f"{name}.{key}", fill, kinds[key]) for key in keys}
+            return [self._filled(part, name, fill, inner) for part in value]
         return value
 
 
-def _fills(fill_null: Any, columns: list[str]) -> Mapping[str, Any]:
+def fills_by_column(fill_null: Any, columns: list[str]) -> Mapping[str, Any]:
+    """The values in the place of nulls, whether one was given for all columns, or some by name."""
     if not isinstance(fill_null, Mapping):
         return dict.fromkeys(columns, fill_null)
     unknown = [name for name in fill_null if name not in columns]

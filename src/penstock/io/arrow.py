@@ -72,6 +72,8 @@ class FromArrow(StreamsFiles, Op):
     fill_null: Any = None
     on_error: str = dataclasses.field(default="raise", kw_only=True)
     made_by: str = dataclasses.field(default="from_arrow", kw_only=True, repr=False)
+    #: Whether all lists of a table are looked at first: unequal ones can be `Ragged` then, lists of structs be read.
+    looks_into_lists: bool = dataclasses.field(default=False, kw_only=True, repr=False)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _table: TableColumns = dataclasses.field(init=False, repr=False)
     _pieces: tuple[Piece, ...] | None = dataclasses.field(init=False, repr=False)
@@ -81,7 +83,7 @@ class FromArrow(StreamsFiles, Op):
     _num_rows: int = dataclasses.field(init=False, repr=False)
     _batch_bytes: int = dataclasses.field(init=False, repr=False)
 
-    internal = ("made_by",)
+    internal = ("made_by", "looks_into_lists")
 
     @property
     def name(self) -> str:
@@ -98,7 +100,8 @@ class FromArrow(StreamsFiles, Op):
         else:
             table = _as_table(self.table_or_path)
             schema, batches = table.schema, [Piece(None, 0, batch) for batch in table.to_batches()]
-        fields["_table"] = TableColumns(schema, self.columns, self.fill_null)
+        whole = [piece.batch for piece in batches or ()] if self.looks_into_lists else None
+        fields["_table"] = TableColumns(schema, self.columns, self.fill_null, whole)
         fields["_pieces"] = None if batches is None else tuple(batches)
         fields["_batch_bytes"] = _largest_batch(self._paths, self._table) if batches is None else 0
         files = {id(piece.file): piece.file for piece in batches or () if piece.file is not None}

@@ -2,21 +2,23 @@
 
 Numbers are views of Arrow's buffers where that is possible. Strings and binary are `bytes`; a fixed-size list is one
 more dimension; a list is an array of its own length, lists of lists one of more dimensions; a struct is a dict; times
-with a zone are in UTC. A row with a null, or with lists of unequal lengths in one, is no element.
+with a zone are in UTC. A row with a null is no element, nor is one with lists of unequal lengths in one: but where the
+whole table is looked at such are `Ragged`, and lists of structs are dicts of lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Structure, string
+from ..element import Failed, Ragged, Structure, string
 from ..errors import BadArgument, BadType, FormatError
-from ..spec import Spec, TensorSpec
-from .arrow_values import Converted, conversion, has_null, is_copied, mask_of
+from ..spec import RaggedSpec, Spec, TensorSpec
+from .arrow_nested import NestedLists, field_in_lists, is_nested, struct_in_lists, without_structs
+from .arrow_values import Convert, Converted, conversion, has_null, is_copied, mask_of
 
 __all__ = ["Decoded", "TableColumns"]
 
@@ -24,27 +26,44 @@ Allocate = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
 
 
 class _Leaf:
-    """One column, or one field of a struct."""
+    """One column, or one field of a struct.
 
-    def __init__(self, path: tuple[str, ...], kind: Any, fill: Any, must_fit: bool) -> None:
+    Args:
+        path: The names that lead to it.
+        kind: Its type.
+        fill: What replaces nulls.
+        must_fit: Whether it is an error if that is none of its values.
+        arrays: All of its arrays, to find whether lists in lists are arrays or `Ragged`; None: uneven ones are refused.
+    """
+
+    def __init__(self, path: tuple[str, ...], kind: Any, fill: Any, must_fit: bool, arrays: list[Any] | None) -> None:
         self.path = path
         self.name = ".".join(path)
-        self.shape, self.dtype, self._convert = conversion(self.name, kind)
+        is_looked_at = is_nested(kind) and arrays is not None
+        self.spec: TensorSpec | RaggedSpec
+        self._convert: Convert
+        if is_looked_at:
+            lists = NestedLists(self.name, kind, arrays or ())
+            self.spec, self._convert = lists.spec, lists.convert
+        else:
+            shape, dtype, self._convert = conversion(self.name, kind)
+            self.spec = TensorSpec(shape, dtype)
+        self.dtype = self.spec.dtype
+        shape = self.spec.shape or ()
         self.fill = _fitting_fill(self.dtype, fill)
         #: What was given in the place of nulls, which need not fit.
         self.given_fill = fill
         if fill is not None and self.fill is None and must_fit:
             raise BadArgument(f"fill_null: expected a value for {self.name} of {self.dtype}, got {fill!r:.60}")
-        self.spec = TensorSpec(self.shape, self.dtype)
         #: The shape, where each dimension is known.
-        self.sizes: tuple[int, ...] = tuple(n for n in self.shape if n is not None)
+        self.sizes: tuple[int, ...] = tuple(n for n in shape if n is not None)
         #: Whether elements have sizes of their own.
-        self.varies = self.shape[:1] == (None,)
+        self.varies = is_looked_at or shape[:1] == (None,)
         #: Whether an element may be refused for what it is: lists in a list may be of unequal lengths.
-        self.may_be_uneven = self.shape[1:2] == (None,)
+        self.may_be_uneven = not is_looked_at and shape[1:2] == (None,)
         self.row_bytes = self.spec.nbytes
         #: Whether values that are not null are views of Arrow's buffers.
-        self.is_view = self.row_bytes is not None and not is_copied(kind)
+        self.is_view = self.row_bytes is not None and not is_looked_at and not is_copied(kind)
 
     @property
     def null_refused(self) -> str:
@@ -68,10 +87,14 @@ class _Leaf:
         if mask is None or self.fill is None:
             return values, mask
         if isinstance(values, list):  # nulls inside were filled already; a list that is null has no values
-            return [row[:0] if row is not None and mask[i] else row for i, row in enumerate(values)], None
+            return [_emptied(row) if row is not None and mask[i] else row for i, row in enumerate(values)], None
         values = values.copy()
         values[mask] = self.fill
         return values, None
+
+
+def _emptied(row: Any) -> Any:
+    return Ragged(_emptied(row.values), row.row_splits[:1]) if isinstance(row, Ragged) else row[:0]
 
 
 def _fitting_fill(dtype: np.dtype[Any], fill: Any) -> Any:
@@ -98,13 +121,20 @@ class TableColumns:
         columns: The names of the columns to read; None for all. The order is the one given.
         fill_null: A value in the place of nulls, for the columns that can hold it, or a dict of values by column.
             Elsewhere nulls are refused.
+        batches: All record batches, to be looked at: unequal lists in lists, and lists of structs, can be read only
+            then.
     """
 
-    def __init__(self, schema: Any, columns: Any = None, fill_null: Any = None) -> None:
+    def __init__(
+        self, schema: Any, columns: Any = None, fill_null: Any = None, batches: Iterable[Any] | None = None
+    ) -> None:
+        self._batches = None if batches is None else list(batches)
         try:
             self._find(schema, columns, fill_null)
         except UnicodeDecodeError as error:
             raise FormatError(f"expected names of columns in UTF-8, got {error.object[:60]!r}") from None
+        finally:
+            self._batches = None  # they were looked at
 
     def _find(self, schema: Any, columns: Any, fill_null: Any) -> None:
         self.names = _chosen(schema.names, columns)
@@ -130,7 +160,13 @@ class TableColumns:
         if types.is_struct(kind) and kind.num_fields:
             fields = [kind.field(i) for i in range(kind.num_fields)]
             return {field.name: self._nest((*path, field.name), field.type, fill) for field in fields}
-        self.leaves.append(_Leaf(path, kind, fill, self._must_fit))
+        arrays = None
+        if self._batches is not None:
+            if (inner := struct_in_lists(kind)) is not None:
+                names = [inner.field(i).name for i in range(inner.num_fields)]
+                return {name: self._nest((*path, name), without_structs(kind, name), fill) for name in names}
+            arrays = [_array_at(batch, path)[0] for batch in self._batches] if is_nested(kind) else []
+        self.leaves.append(_Leaf(path, kind, fill, self._must_fit, arrays))
         return self.leaves[-1].spec
 
     def spec(self, cardinality: int) -> Spec:
@@ -148,15 +184,7 @@ class TableColumns:
 
     def arrays(self, batch: Any) -> list[tuple[Any, np.ndarray | None]]:
         """The Arrow array of each leaf in a record batch, and where a struct around it is null."""
-        found: list[tuple[Any, np.ndarray | None]] = []
-        for leaf in self.leaves:
-            array, around = batch.column(leaf.path[0]), None
-            for name in leaf.path[1:]:
-                mask = mask_of(array)
-                around = mask if around is None else around if mask is None else around | mask
-                array = array.field(array.type.get_field_index(name))
-            found.append((array, around))
-        return found
+        return [_array_at(batch, leaf.path) for leaf in self.leaves]
 
     def with_nulls(self, batch: Any) -> list[_Leaf]:
         """The leaves that have a null somewhere in a record batch."""
@@ -178,6 +206,21 @@ class TableColumns:
         return Decoded(self, columns, bad, batch.num_rows)
 
 
+def _array_at(batch: Any, path: tuple[str, ...]) -> tuple[Any, np.ndarray | None]:
+    """The array of a column, or of a field in it, and where a struct around it is null."""
+    from pyarrow import types
+
+    array, around = batch.column(path[0]), None
+    for name in path[1:]:
+        if not types.is_struct(array.type):
+            array = field_in_lists(array, name)
+            continue
+        mask = mask_of(array)
+        around = mask if around is None else around if mask is None else around | mask
+        array = array.field(array.type.get_field_index(name))
+    return array, around
+
+
 class Decoded:
     """Some rows of a table as columns, of which elements are made.
 
@@ -197,13 +240,7 @@ class Decoded:
         """The rows from `start` to `stop`, copied: they keep nothing else. `where(row)` names one that is bad."""
         structure, parts = self._table.structure, [values[start:stop] for values in self.columns]
         if self._as_rows:
-            rows: list[Any] = []
-            for i, leaves in enumerate(zip(*map(_rows_of, parts), strict=True), start):
-                is_bad = i in self.bad
-                rows.append(
-                    Failed(FormatError(f"{where(i)}: {self.bad[i]}")) if is_bad else structure.unflatten(leaves)
-                )
-            return Block.of_rows(rows)
+            return self._rows(start, [_rows_of(part) for part in parts], where)
         # Those of one kind in one piece of memory, and with one call: a table may have many columns.
         columns: list[Any] = [None] * len(parts)
         size = stop - start
@@ -217,6 +254,19 @@ class Decoded:
             for i, column in zip(numbers, slot, strict=True):
                 columns[i] = column
         return Block.of_columns(structure, columns, size)
+
+    def views(self, where: Callable[[int], str]) -> Block:
+        """All rows, as they are: of memory that lives by itself, such as a table's own."""
+        if self._as_rows:
+            return self._rows(0, [list(values) for values in self.columns], where)
+        return Block.of_columns(self._table.structure, self.columns, self.num_rows)
+
+    def _rows(self, start: int, parts: list[list[Any]], where: Callable[[int], str]) -> Block:
+        structure, rows = self._table.structure, []
+        for i, leaves in enumerate(zip(*parts, strict=True), start):
+            is_bad = i in self.bad
+            rows.append(Failed(FormatError(f"{where(i)}: {self.bad[i]}")) if is_bad else structure.unflatten(leaves))
+        return Block.of_rows(rows)
 
 
 def _rows_of(values: Any) -> list[Any]:

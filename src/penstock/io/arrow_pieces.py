@@ -158,10 +158,17 @@ class PiecesReader:
             return _as_rows([self._unsound(number, batch.slice(row, 1), row) for row in asked])
         first = 0 if places is not None else rows.start
         batch = batch.slice(first, rows.stop - first) if places is None else batch.take(rows)
-        return self._block(number, batch, lambda row: first + row if places is None else places[row])
+        row_of = (lambda row: first + row) if places is None else places.__getitem__
+        return self._block(number, batch, row_of, is_taken=places is not None)
 
-    def _block(self, number: int, batch: Any, row_of: Callable[[int], int]) -> Block:
-        block = self._table.decode(batch).block(0, batch.num_rows, np.empty, lambda i: self._where(number, row_of(i)))
+    def _block(self, number: int, batch: Any, row_of: Callable[[int], int], is_taken: bool) -> Block:
+        decoded = self._table.decode(batch)
+
+        def where(row: int) -> str:
+            return self._where(number, row_of(row))
+
+        # What was taken lies in memory that its rows would keep; a slice in that of the table.
+        block = decoded.block(0, batch.num_rows, np.empty, where) if is_taken else decoded.views(where)
         for row in block.rows() if block.has_failures else ():
             if type(row) is Failed and isinstance(row.error, PenstockError):
                 self._located(row.error)
@@ -198,7 +205,7 @@ class PiecesReader:
                 self._count_failed(self._pieces[number].path, 1)
             text = f"{self._where(number, row)}: expected Arrow data, got: {str(error)[:300]}"
             return Block.of_rows([Failed(self._located(FormatError(text)))], has_failures=True)
-        return self._block(number, batch, lambda i: row)
+        return self._block(number, batch, lambda i: row, is_taken=False)
 
     def _where(self, number: int, row: int) -> str:
         piece = self._pieces[number]

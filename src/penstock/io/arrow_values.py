@@ -15,15 +15,15 @@ import numpy as np
 from ..element import string
 from ..errors import BadType
 
-__all__ = ["Converted", "conversion", "has_null", "is_copied", "mask_of"]
+__all__ = ["Convert", "Converted", "conversion", "has_null", "is_copied", "mask_of"]
 
 #: Values, and where they are null (None: nowhere).
 Converted = tuple[Any, "np.ndarray | None"]
 #: Makes columns of an Arrow array, given what replaces nulls.
-_Convert = Callable[[Any, Any], Converted]
+Convert = Callable[[Any, Any], Converted]
 
 
-def conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[Any], _Convert]:
+def conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[Any], Convert]:
     """The shape and dtype of an element of this Arrow type, and what makes columns of its arrays."""
     from pyarrow import types
 
@@ -134,6 +134,7 @@ def _numbers(array: Any, stored: np.dtype[Any], wanted: np.dtype[Any] | None) ->
         values = np.zeros(len(array), stored)
     else:
         values = np.frombuffer(buffer, stored, len(array), array.offset * stored.itemsize)
+        values.flags.writeable = False  # some of Arrow's buffers are not: a NumPy array may lie below
     return values if wanted is None else values.astype(wanted), mask_of(array)
 
 
@@ -169,7 +170,7 @@ def _strings(array: Any, fill: Any) -> Converted:
     return values, mask
 
 
-def _fixed_lists(array: Any, size: int, inner: _Convert) -> Converted:
+def _fixed_lists(array: Any, size: int, inner: Convert) -> Converted:
     count = len(array)
     child = array.values.slice(array.offset * size, count * size)
     values, below = inner(child, None)
@@ -181,7 +182,7 @@ def _fixed_lists(array: Any, size: int, inner: _Convert) -> Converted:
     return values, mask
 
 
-def _lists(array: Any, inner: _Convert, fill: Any) -> Converted:
+def _lists(array: Any, inner: Convert, fill: Any) -> Converted:
     """Rows as arrays of their own, so that none keeps the others."""
     ends, child = _unlisted(array)
     values, below = _filled(*inner(child, fill), fill)
@@ -194,7 +195,7 @@ def _lists(array: Any, inner: _Convert, fill: Any) -> Converted:
     return rows, mask
 
 
-def _nested_lists(array: Any, depth: int, inner_shape: Any, inner: _Convert, fill: Any) -> Converted:
+def _nested_lists(array: Any, depth: int, inner_shape: Any, inner: Convert, fill: Any) -> Converted:
     """Rows as arrays of some dimensions. Lists of Arrow's that lie side by side are one piece: none is looked at."""
     row_ends, child = _unlisted(array)
     levels: list[tuple[np.ndarray, np.ndarray | None]] = []  # of the lists inside: where they end, where they are null

@@ -44,6 +44,15 @@ def test_numbers_are_views() -> None:
         batch["x"][0] = 1
 
 
+def test_numbers_beside_strings_are_views() -> None:
+    array = np.arange(10.0)
+    table = pa.table({"x": array, "s": list("abcdefghij")})
+    (batch,) = ps.Dataset.from_arrow(table).batch(10)
+    assert np.shares_memory(batch["x"], array)
+    assert not batch["x"].flags.writeable
+    assert batch["s"].tolist() == [letter.encode() for letter in "abcdefghij"]
+
+
 def test_polars_frames_are_tables() -> None:
     frame = pl.DataFrame({"a": [1, 2], "s": ["x", "y"]})
     assert [plain(row) for row in ps.Dataset.from_arrow(frame)] == frame.to_dicts()
