@@ -28,7 +28,7 @@ INNER: dict[str, tuple[Callable[[Any], Any], int]] = {
     "prefetch of AUTOTUNE": (lambda i: made(i).prefetch(-1), 8),
     "threads": (lambda i: made(i, 16), 8),
     "threads, cache, prefetch": (lambda i: made(i, 8).cache().prefetch(10), 16),
-    "inner interleave": (lambda i: D.range(2).interleave(lambda j: made(j).cache(), cycle_length=2), 5),
+    "inner interleave": (lambda i: D.range(2).interleave(lambda j: made(j).cache(), cycle_length=2), 6),
 }
 OUTER: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "flat_map": lambda function: D.range(4).flat_map(function),

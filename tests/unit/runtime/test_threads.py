@@ -293,7 +293,8 @@ def test_a_position_in_the_middle_of_what_came_out_of_order() -> None:
                 assert held.wait(DEADLINE_S)
             return x
 
-        return D.range(100).map(function, num_parallel_calls=4, deterministic=False)
+        made = D.range(100).map(function, num_parallel_calls=4, deterministic=False)
+        return made.with_options(ps.Options(resume_changed=True))  # whether it holds one back makes another function
 
     seen: list[int] = []
     with dataset(hold=True).run() as run:
