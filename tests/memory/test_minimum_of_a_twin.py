@@ -106,3 +106,16 @@ def test_inner_datasets_make_no_more_than_they_must(made: Callable[[], Any]) -> 
         assert found == expected
         assert run.ledger.peak_bytes <= memory
         assert run.ledger.charged_bytes == 0
+
+
+def test_a_file_that_a_sample_has_written_can_be_read_with_the_minimum_it_named(tmp_path: Path) -> None:
+    for seed in range(6):
+        sizes = np.clip(np.random.default_rng(seed).lognormal(6, 1.3, 40), 1, 50_000).astype(int)
+
+        def cached(sizes: np.ndarray = sizes, seed: int = seed) -> ps.Dataset:
+            made = ps.Dataset.range(40).map(lambda i: np.zeros(sizes[i], np.float32))
+            return made.cache(tmp_path / str(seed)).take(13)
+
+        memory = (sampled := cached()).explain(sample=100).to_dict()["minimum_bytes"]
+        for dataset in (sampled, cached()):
+            assert [x.size for x in dataset.run(memory=memory, epoch=0)] == sizes[:13].tolist()

@@ -99,8 +99,8 @@ class Cache(Op):
                 most = max(floor, _LEAST_BATCH_BYTES) + BATCH_HEAD_BYTES
                 to_write = slot_bytes(most) + (0 if _are_views(sizes.specs[0]) else most)
                 floor += max(to_write, to_read or 0) + BATCH_INDEX_BYTES
-            elif to_read is not None:
-                floor = 2 * to_read + BATCH_INDEX_BYTES
+            if to_read is not None:  # who knows the file alone takes an element to be as large as a batch
+                floor = max(floor or 0, 2 * to_read + BATCH_INDEX_BYTES)
             return Footprint(floor, "elements on their way to the file, or from it", floor)
         if floor is not None:
             # One that is read; what comes in is its maker's until it is written. Several that lie on disk together are
