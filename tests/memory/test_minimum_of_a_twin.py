@@ -6,6 +6,7 @@ be missed when a large one comes.
 
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
