@@ -69,7 +69,7 @@ OPERATORS: dict[str, tuple[float, Callable[[Any], Any]]] = {
     # With less, elements are made when they are asked for.
     "prefetch": (2.8, lambda d: d.prefetch(4)),
     # A batch that was made ready lies in the slot that was its maker's.
-    "batches made ready": (2.1, lambda d: d.ragged_batch(4).prefetch(2)),
+    "batches made ready": (3.0, lambda d: d.ragged_batch(4).prefetch(2)),
     "map in threads, batches made ready": (3.0, lambda d: d.map(plus_one, 4).padded_batch(4).prefetch(2)),
     "shuffle": (1.9, lambda d: d.shuffle(20, seed=1)),
     "shuffle with a buffer for more than there are": (1.9, lambda d: d.shuffle(10_000, seed=1)),
