@@ -35,12 +35,11 @@ class Rests:
         self._options.autotune.enabled = False  # there is nothing to tune
         self._options.experimental_optimization.inject_prefetch = False  # what is read ahead, eager code would miss
 
-        @tf.function(input_signature=[tf.TensorSpec((), tf.int64)], autograph=False)  # type: ignore[untyped-decorator]
         def variant_of(number: Any) -> Any:
             rest = tf.data.Dataset.from_generator(self._read, args=(number,), output_signature=element_spec)
             return tf.data.experimental.to_variant(rest)
 
-        self._variant_of = variant_of
+        self._variant_of = tf.function(variant_of, input_signature=[tf.TensorSpec((), tf.int64)], autograph=False)
 
     def _read(self, number: Any) -> Iterator[Any]:
         return map(as_stated, self._batches[int(number)])

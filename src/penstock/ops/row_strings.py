@@ -1,7 +1,9 @@
 """Rows of numbers as strings of bytes: one object each, where a tuple of fifty numbers is fifty-one.
 
 Tables give their rows stacked by column, generators as tuples or dicts. Who must hold rows one by one, and for long,
-holds a string of each, and makes columns of some of them again: that takes a tenth of the memory and of the time.
+holds a string of each, and makes columns of some of them again: that takes a fraction of the memory and of the time.
+
+They are written and read some at a time, so that there is never much of a block in both forms at once.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ __all__ = ["RowStrings"]
 
 # Larger rows cost more to copy than their objects do.
 _MOST_BYTES = 2048
+# What is written or read at a time.
+_PIECE_BYTES = 16 << 10
 
 
 class RowStrings:
@@ -63,8 +67,7 @@ class RowStrings:
             rows = block.rows()
             leaves = [self._leaves_of(row) for row in rows]
             strings = iter(self._strings(np.array([row for row in leaves if row is not None], self._dtype)))
-            written = [row if few is None else next(strings) for row, few in zip(rows, leaves, strict=True)]
-            return written
+            return [row if few is None else next(strings) for row, few in zip(rows, leaves, strict=True)]
         if not self._structure.same_layout(block.structure) or _row_dtype(columns) != self._dtype:
             return list(map(self._as_it_is, block.rows()))
         table = np.empty(block.size, self._dtype)
@@ -92,16 +95,30 @@ class RowStrings:
             raise SpecMismatch(f"expected elements like the first ones, {self._structure}, got a byte string")
         return row
 
+    @property
+    def num_at_once(self) -> int:
+        """How many rows are written or read at a time."""
+        return max(1, _PIECE_BYTES // self.width)
+
     def read(self, rows: list[Any]) -> Block:
-        """The block of these rows; some may be elements that were left as they are."""
-        strings = [row for row in rows if type(row) is bytes]
-        table = np.frombuffer(b"".join(strings), self._dtype)
-        columns = [np.ascontiguousarray(table[name]) for name in self._dtype.names or ()]
-        block = Block.of_columns(self._structure, columns, len(strings))
-        if len(strings) == len(rows):
+        """The block of these rows; some may be elements that were left as they are. Empties the list."""
+        are_strings = [type(row) is bytes for row in rows]
+        others = [row for row in rows if type(row) is not bytes]
+        fields = [self._dtype[i] for i in range(len(self._types))]
+        size, start = sum(are_strings), 0
+        columns = [np.empty((size, *field.shape), field.base) for field in fields]
+        rows.reverse()
+        while rows:
+            piece = [row for row in (rows.pop() for _ in range(min(len(rows), self.num_at_once))) if type(row) is bytes]
+            table = np.frombuffer(b"".join(piece), self._dtype)
+            for name, column in zip(self._dtype.names or (), columns, strict=True):
+                column[start : start + len(piece)] = table[name]
+            start += len(piece)
+        block = Block.of_columns(self._structure, columns, size)
+        if not others:
             return block
-        elements = iter(block.rows())
-        return Block.of_rows([next(elements) if type(row) is bytes else row for row in rows])
+        elements, left = iter(block.rows()), iter(others)
+        return Block.of_rows([next(elements if is_string else left) for is_string in are_strings])
 
 
 def _row_dtype(columns: list[np.ndarray]) -> np.dtype[Any]:

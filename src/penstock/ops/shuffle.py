@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -178,7 +179,14 @@ class _ShuffleCursor(Cursor):
     def _keep(self, block: Block) -> None:
         if not self._has_begun:
             self._has_begun, self._strings = True, _strings_for(block)
-        rows = block.rows() if self._strings is None else self._strings.written(block)
+        if self._strings is None:
+            self._keep_rows(block, block.rows())
+        else:
+            for start in range(0, block.size, self._strings.num_at_once):
+                part = block[start : start + self._strings.num_at_once]
+                self._keep_rows(part, self._strings.written(part))
+
+    def _keep_rows(self, block: Block, rows: list[Any]) -> None:
         # Numbers come by the million, and are all of one size.
         sizes = [held_bytes(rows[0])] * block.size if are_alike(block) else list(map(held_bytes, rows))
         self._waiting.keep(self._read, rows, sizes)

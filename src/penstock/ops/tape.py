@@ -77,13 +77,14 @@ class Tape:
         if row is Feed.END:
             return None
         nbytes = self._measured(row)
-        self.number += 1
         if self._overlap is not None and is_dataset(row):
             nbytes = objects_bytes(row)
             self.charge(nbytes + self._overlap.entered(row))
-            return row, nbytes
-        self.charge(nbytes)
-        return detach(row), nbytes
+        else:
+            self.charge(nbytes)
+            row = detach(row)
+        self.number += 1
+        return row, nbytes
 
     def _measured(self, row: Any) -> int:
         """What an element takes that is held, on this account."""

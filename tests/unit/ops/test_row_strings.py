@@ -112,3 +112,19 @@ def test_a_shuffle_of_rows_gives_what_it_gives_of_their_numbers(memory: int) -> 
     assert {e["half"].dtype for e in found} == {np.dtype(np.float32)}
     assert run.ledger.charged_bytes == 0
     check_op(D.from_generator(elements).take(30).shuffle(4, seed=1))
+
+
+def test_many_rows_are_read_some_at_a_time_and_leave_as_they_are_read() -> None:
+    columns = [np.arange(5000), np.arange(5000) / 2]
+    block = Block.of_columns(Structure.of((0, 0)), columns, 5000)
+    strings = RowStrings.of(block)
+    assert strings is not None
+    assert 1 < strings.num_at_once < 5000
+    rows = strings.written(block)
+    failed = Failed(ValueError("x"))
+    rows[4321] = failed
+    found = strings.read(rows).rows()
+    assert rows == []
+    assert found[4321] is failed
+    assert [(int(a), float(b)) for a, b in found[:4321]] == [(i, i / 2) for i in range(4321)]
+    assert int(found[-1][0]) == 4999
