@@ -125,6 +125,36 @@ def test_names_that_say_nothing_are_not_used() -> None:
     assert [name_of(path) for path in MODULES if nothing.match(path.stem)] == []
 
 
+# --- the map ---
+
+
+def words_by_folder() -> dict[str, set[str]]:
+    """What the map of the package says of each folder; "" is the package itself."""
+    words: dict[str, set[str]] = {}
+    folder = ""
+    for line in (PACKAGE / "README.md").read_text().split("```")[1].splitlines():
+        if found := re.match(r" {0,2}(\w+)/", line):
+            folder = found[1]
+        elif line and not line[0].isspace():
+            folder = ""
+        words.setdefault(folder, set()).update(word.lower() for word in re.findall(r"\w+", line))
+    return words
+
+
+def test_every_module_is_on_the_map() -> None:
+    """Operators and rules have a file each, of the same name, and are not listed again."""
+    listed = {file_of(op) for op in OPERATORS.values() if file_of(op).parent.name == "ops"}
+    listed |= {PACKAGE / "optimize" / f"{rule}.py" for rule in rules()}
+    words = words_by_folder()
+    missing = [
+        name_of(path)
+        for path in MODULES
+        if path not in listed and path.stem != "__init__"
+        if path.stem not in words.get("" if path.parent == PACKAGE else path.parent.name, set())
+    ]
+    assert missing == []
+
+
 # --- operators ---
 
 
@@ -197,20 +227,22 @@ def test_operators_do_not_import_each_other() -> None:
     assert offences == []
 
 
+def rules() -> set[str]:
+    return {path.stem for path in (PACKAGE / "optimize").glob("*.py")} - {"__init__", "driver"}
+
+
 def test_rules_do_not_import_each_other() -> None:
-    rules = {path.stem for path in (PACKAGE / "optimize").glob("*.py")} - {"__init__", "driver"}
-    assert len(rules) >= 6
-    for rule in rules:
+    assert len(rules()) >= 6
+    for rule in rules():
         known = {module.split(".")[-1] for module, _ in imported_names(PACKAGE / "optimize" / f"{rule}.py")}
-        assert not known & rules, rule
+        assert not known & rules(), rule
 
 
 def test_every_rule_is_in_a_pass_and_has_a_test() -> None:
     from penstock.optimize import PASSES
 
-    rules = {path.stem for path in (PACKAGE / "optimize").glob("*.py")} - {"__init__", "driver"}
-    assert {rule.__name__ for group in PASSES for rule in group} == rules
-    for rule in rules:
+    assert {rule.__name__ for group in PASSES for rule in group} == rules()
+    for rule in rules():
         assert (ROOT / "tests" / "unit" / "optimize" / f"test_{rule}.py").exists(), rule
 
 

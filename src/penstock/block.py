@@ -20,7 +20,10 @@ import numpy as np
 from ._native import cut_records
 from .element import LEAF, Failed, Structure, detach, leaf_bytes, nbytes_of
 
-__all__ = ["Block", "concat_blocks", "stack_leaves"]
+__all__ = ["MANY_DTYPES", "Block", "concat_blocks", "stack_leaves"]
+
+#: Kinds of scalars of which one type has many dtypes: lengths, units, fields.
+MANY_DTYPES = "USMmV"
 
 #: Makes an uninitialised array of a shape and dtype; the arena's `empty`, or `np.empty`.
 Allocate = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
@@ -165,8 +168,7 @@ def stack_leaves(leaves: Sequence[Any], allocate: Allocate) -> np.ndarray | None
     if isinstance(first, np.generic):
         if len(set(map(type, leaves))) != 1:
             return None
-        # Of these kinds one type has many dtypes: lengths, units, fields.
-        if first.dtype.kind in "USMmV" and any(leaf.dtype != first.dtype for leaf in leaves):
+        if first.dtype.kind in MANY_DTYPES and any(leaf.dtype != first.dtype for leaf in leaves):
             return None
         out = allocate((len(leaves),), first.dtype)
         out[:] = leaves

@@ -9,7 +9,9 @@ The contract:
   not be made is a `Failed` in its place; `pull` itself raises only where the run cannot go on.
 - `state()` is the position after the elements given so far: small, made of ints, strings, lists and dicts wherever the
   pipeline allows, and of what `written` makes such. It is never None, which stands for no position at all, and
-  `END_OF_INPUT` only where nothing comes any more. `restore(state)`, on a cursor just opened, moves there.
+  `END_OF_INPUT` only where nothing comes any more.
+- `restore(state)`, on a cursor just opened, moves there. So nobody moves an input before the first `pull` or `skip`: it
+  may be restored until then, and who has moved one and wants it elsewhere opens another.
 - `skip(n)` moves on by n elements as `pull` would, without making them where it can be avoided; it returns how many
   there were. Failed elements count: skipping is by place.
 - `close()` may come at any time, more than once, and ends all that the cursor started.
@@ -57,7 +59,7 @@ class Cursor(ABC):
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Moves a newly opened cursor to a saved position."""
+        """Moves a newly opened cursor, of which nothing was pulled or skipped, to a saved position."""
 
     def skip(self, n: int) -> int:
         """Moves on by n elements; returns how many there were."""
@@ -250,6 +252,8 @@ def replay(cursor: Cursor, n: int) -> None:
 
     Not `skip`: an element that fails may have changed how far the cursors below go (`Cursor.lost`).
     """
+    if n < 0:
+        raise StateError(f"the saved position is damaged: {n} elements into a block")
     left = n
     while left:
         block = cursor.pull(left)

@@ -21,7 +21,7 @@ from .plan.op import argument
 from .plan.seeds import drawn_seeds, reseeded
 from .runtime.epochs import Epochs
 from .runtime.run import Run
-from .runtime.sample import sizes_in_sample
+from .runtime.sample import Sample, sample_of
 from .runtime.seen import seen_spec
 from .runtime.settings import settings_of
 from .spec import INFINITE
@@ -349,20 +349,22 @@ class Dataset:
         Args:
             memory: The budget, as for `run`.
             sample: Runs until so many elements came out, to measure sizes that are not known otherwise. The dataset
-                remembers them: its runs are refused a budget that these sizes do not fit in.
+                remembers them: its runs are refused a budget that these sizes do not fit in. Elements that fail are
+                passed over; if as many did and none came out, the first error is raised.
         """
         options = self._options.merged(Options(memory=memory))
         settings = settings_of(options, self._measured)
-        num_sampled = 0
+        taken = Sample()
         if sample:
             number = argument("sample", sample, at_least=1)
             try:
-                self._measured, num_sampled = sizes_in_sample(self.node, settings_of(options), number, Dataset)
+                taken = sample_of(self.node, settings_of(options), number, Dataset)
             except (BudgetTooSmall, OverBudget):  # to say how large it must be takes a larger one
                 larger = settings_of(dataclasses.replace(options, memory=None))
-                self._measured, num_sampled = sizes_in_sample(self.node, larger, number, Dataset)
+                taken = sample_of(self.node, larger, number, Dataset)
+            self._measured = taken.measured
             settings = dataclasses.replace(settings, measured=self._measured)
-        return explain(self.node, settings, num_sampled)
+        return explain(self.node, settings, taken.num_elements, taken.num_failed)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.run())

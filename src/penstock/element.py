@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from .byte_strings import checked_objects, encode_strings, encoded, is_text
 from .errors import BadType, SpecMismatch
-from .frames import forget_frames
+from .failed import Failed
 
 __all__ = [
     "LEAF",
@@ -44,23 +45,6 @@ __all__ = [
 
 #: The dtype of byte strings: arrays of them are object arrays of `bytes`.
 string = np.dtype(object)
-
-
-class Failed:
-    """An element whose making raised: it travels in its place and raises when it is delivered.
-
-    Errors as values is what lets a shuffle hold a failure in its slot, and a run go on after it. Wherever it waits it
-    keeps nothing alive but itself.
-    """
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        forget_frames(error)
-        self.error = error
-
-    def __repr__(self) -> str:
-        return f"Failed({self.error!r})"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,31 +128,19 @@ def is_dataset(value: Any) -> bool:
 # --- leaves -----------------------------------------------------------------------------------------------------
 
 
-def _encode(text: Any) -> Any:
-    return text.encode() if isinstance(text, str) else bytes(text) if isinstance(text, np.bytes_) else text
-
-
-def encode_strings(array: np.ndarray) -> np.ndarray:
-    """An array of text (`U`, `S`, variable-width or str objects) as an object array of `bytes`."""
-    out = np.empty(array.shape, dtype=object)
-    flat = array.reshape(-1)
-    out.reshape(-1)[:] = [_encode(item) for item in flat.tolist()]
-    return out
-
-
 def as_leaf(value: Any) -> Any:
     """Converts one value to a leaf: an array, a NumPy scalar or `bytes`."""
     kind = type(value)
     if kind is np.ndarray:
-        if value.dtype.kind in "UST":
+        if is_text(value.dtype):
             value = encode_strings(value)
         elif value.dtype.kind == "O":
-            value = _checked_objects(value)
+            value = checked_objects(value)
         return value[()] if value.ndim == 0 else value
     if kind is bytes:
         return value
     if isinstance(value, np.generic):
-        return _encode(value.item()) if value.dtype.kind in "US" else value
+        return encoded(value.item()) if value.dtype.kind in "US" else value
     if kind is str:
         return value.encode()
     if kind is bool:
@@ -177,22 +149,26 @@ def as_leaf(value: Any) -> Any:
         return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(value)
     if kind is float:
         return np.float64(value)
-    if value is None or isinstance(value, (Ragged, Sparse)) or is_dataset(value):
+    if isinstance(value, (Ragged, Sparse)):
+        return _with_bytes(value)
+    return value if value is None or is_dataset(value) else _converted(value)
+
+
+def _with_bytes(value: Any) -> Any:
+    """A `Ragged` or `Sparse`; where its values are text, with the same as byte strings."""
+    values = value.values
+    if isinstance(values, Ragged):
+        text = _with_bytes(values)
+    elif type(values) is np.ndarray and (is_text(values.dtype) or values.dtype.kind == "O"):
+        text = as_leaf(values)
+    else:
         return value
-    return _converted(value)
-
-
-def _checked_objects(array: np.ndarray) -> np.ndarray:
-    kinds = {type(item) for item in array.reshape(-1).tolist()}
-    if kinds <= {bytes}:
-        return array
-    if kinds <= {bytes, str, np.bytes_, np.str_}:
-        return encode_strings(array)
-    names = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise BadType(f"expected numbers or strings, got an object array holding {names}")
+    return value if text is values else dataclasses.replace(value, values=text)
 
 
 def _converted(value: Any) -> Any:
+    if getattr(getattr(value, "dtype", None), "name", "") == "string" and hasattr(value, "numpy"):
+        return as_leaf(value.numpy())  # TensorFlow ends the process where it is asked for strings as below
     if hasattr(value, "__dlpack__"):
         try:
             return as_leaf(np.from_dlpack(value))
@@ -450,7 +426,7 @@ def nbytes_of(element: Any) -> int:
     kind = type(element)
     if (kind is np.ndarray and element.dtype.kind != "O") or issubclass(kind, np.number):
         return int(element.nbytes)
-    if kind is Failed:
+    if kind is Failed:  # objects alone: see memory/singly.py
         return 0
     if not _is_nest(element):
         return leaf_bytes(element)

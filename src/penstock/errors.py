@@ -12,8 +12,7 @@
     │   ├── OutOfRange       an index that names nothing                   (also IndexError, ValueError)
     │   ├── OverBudget       a buffer needs more than the budget has left  (also MemoryError)
     │   │   └── ElementTooLarge  one element or batch alone is too large for it
-    │   ├── SpillError       the disk, or its limit, has no room, or refuses (also OSError)
-    │   └── WorkerDied       a worker ended without an answer
+    │   └── SpillError       the disk, or its limit, has no room, or refuses (also OSError)
     ├── StateError           a saved position that does not fit this pipeline (also ValueError)
     ├── CacheMismatch        a cache file that another pipeline wrote          (also ValueError)
     └── FormatError          bytes that are not what their format promises    (also ValueError)
@@ -43,7 +42,6 @@ __all__ = [
     "SpecMismatch",
     "SpillError",
     "StateError",
-    "WorkerDied",
 ]
 
 
@@ -92,10 +90,6 @@ class ElementTooLarge(OverBudget):
 
 class SpillError(RunError, OSError):
     """What does not fit into memory, or is to be kept, cannot be written to disk, or is gone from there."""
-
-
-class WorkerDied(RunError):
-    """A worker ended without giving an answer."""
 
 
 class StateError(PenstockError, ValueError):

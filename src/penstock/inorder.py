@@ -10,12 +10,14 @@ from typing import Protocol
 
 from .block import Block
 from .cursor import Cursor, State
+from .errors import StateError
 
 __all__ = ["InOrderCursor"]
 
 
 class _Reader(Protocol):
-    def read(self, index: slice) -> Block: ...
+    def read(self, index: slice) -> Block:
+        """These elements, or the first of them, where there is no room for all."""
 
 
 class InOrderCursor(Cursor):
@@ -35,8 +37,9 @@ class InOrderCursor(Cursor):
             stop = self._length
             if start >= stop:
                 return None
-        self._place = stop
-        return self._reader.read(slice(start, stop))
+        block = self._reader.read(slice(start, stop))
+        self._place = start + block.size
+        return block
 
     def skip(self, n: int) -> int:
         skipped = max(0, min(n, self._length - self._place))
@@ -48,6 +51,8 @@ class InOrderCursor(Cursor):
 
     def restore(self, state: State) -> None:
         self._place = int(state)
+        if self._place < 0:
+            raise StateError(f"the saved position is damaged: {self._place} elements into {self._length}")
 
     def __repr__(self) -> str:
         return f"InOrderCursor({self._place} of {self._length})"

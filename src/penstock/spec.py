@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from .element import (
     Structure,
     dtype_of,
     is_dataset,
-    normalize,
+    parts_of,
     repr_nest,
     shape_of,
     string,
@@ -122,13 +123,18 @@ class TensorSpec:
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False)
 class RaggedSpec(TensorSpec):
-    """The dtype and shape of a `Ragged`; ragged dimensions are None."""
+    """The dtype and shape of a `Ragged`; ragged dimensions are None, or the length that all rows have."""
 
     def __init__(self, shape: Any = None, dtype: Any = np.float32) -> None:
         super().__init__(shape, dtype)
 
+    @property
+    def nbytes(self) -> None:
+        """Not known: that of row splits depends on their dtype, and on how many dimensions have some."""
+        return None
+
     def holds(self, leaf: Any) -> bool:
-        return isinstance(leaf, Ragged) and leaf.dtype == self.dtype
+        return isinstance(leaf, Ragged) and leaf.dtype == self.dtype and _ragged_fits(self.shape, leaf)
 
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False)
@@ -137,6 +143,11 @@ class SparseSpec(TensorSpec):
 
     def __init__(self, shape: Any = None, dtype: Any = np.float32) -> None:
         super().__init__(shape, dtype)
+
+    @property
+    def nbytes(self) -> None:
+        """Not known: it depends on how many values there are."""
+        return None
 
     def holds(self, leaf: Any) -> bool:
         return isinstance(leaf, Sparse) and leaf.dtype == self.dtype and shape_fits(self.shape, leaf.shape)
@@ -219,6 +230,17 @@ def shape_fits(expected: Shape | None, shape: Shape) -> bool:
     return len(expected) == len(shape) and all(a is None or a == b for a, b in zip(expected, shape, strict=True))
 
 
+def _ragged_fits(expected: Shape | None, leaf: Ragged) -> bool:
+    if expected is None:
+        return True
+    if len(expected) < 2 or expected[0] not in (None, len(leaf)):
+        return False
+    if expected[1] is not None and not np.all(np.diff(leaf.row_splits) == expected[1]):
+        return False
+    inner = None, *expected[2:]
+    return _ragged_fits(inner, leaf.values) if isinstance(leaf.values, Ragged) else shape_fits(inner, leaf.values.shape)
+
+
 def leaf_spec(leaf: Any) -> Any:
     """The spec of one leaf."""
     if leaf is None:
@@ -240,40 +262,44 @@ def spec_of(element: Any) -> Any:
 
 def structure_of_spec(spec: Any) -> Structure:
     """The structure of a nest of leaf specs."""
-    return _spec_nest(spec)[0]
+    return spec_nest(spec)[0]
 
 
 def _is_leaf_spec(value: Any) -> bool:
     return isinstance(value, (TensorSpec, DatasetSpec, NoneSpec, _Unseen))
 
 
-def _spec_nest(spec: Any) -> tuple[Structure, list[Any]]:
-    """Structure and leaves of a nest of specs (a leaf spec is a dataclass, and must not be taken apart)."""
+def spec_nest(spec: Any, as_spec: Callable[[Any], Any] | None = None) -> tuple[Structure, list[Any]]:
+    """Structure and leaves of a nest of specs (a leaf spec is a dataclass, and must not be taken apart).
+
+    `as_spec` makes leaves of what is no spec of ours; without it that is refused.
+    """
     if _is_leaf_spec(spec):
         return LEAF, [spec]
     leaves: list[Any] = []
 
-    def hide(value: Any) -> Any:
+    def look_into(value: Any) -> Structure:
         if _is_leaf_spec(value):
             leaves.append(value)
-            return b""
-        if isinstance(value, tuple):
-            parts = [hide(part) for part in value]
-            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-        if isinstance(value, dict):
-            return type(value)((key, hide(part)) for key, part in value.items())
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return dataclasses.replace(
-                value, **{f.name: hide(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            )
-        raise BadType(f"expected a nest of TensorSpec, got {type(value).__name__} {value!r}")
+            return LEAF
+        keys, parts = parts_of(value)
+        if keys is not None:
+            kind = dict if isinstance(value, Mapping) and not isinstance(value, dict) else type(value)
+            return Structure(kind, keys, tuple([look_into(part) for part in parts]))
+        leaves.append((as_spec or refuse)(value))
+        return LEAF
 
-    return Structure.of(hide(spec)), leaves
+    return look_into(spec), leaves
+
+
+def refuse(value: Any) -> Any:
+    """Says that something is no spec."""
+    raise BadType(f"expected a nest of TensorSpec, got {type(value).__name__} {value!r:.60}")
 
 
 def spec_leaves(spec: Any) -> list[Any]:
     """The leaf specs of a nest."""
-    return _spec_nest(spec)[1]
+    return spec_nest(spec)[1]
 
 
 def map_specs(function: Any, spec: Any) -> Any:
@@ -282,7 +308,7 @@ def map_specs(function: Any, spec: Any) -> Any:
         return UNSEEN
     if type(spec) is TensorSpec:
         return function(spec)
-    structure, leaves = _spec_nest(spec)
+    structure, leaves = spec_nest(spec)
     return structure.unflatten([function(leaf) for leaf in leaves])
 
 
@@ -290,7 +316,7 @@ def describe(spec: Any) -> str:
     """A nest of specs in few characters: `(3072 uint8, int64)`."""
     if spec is UNSEEN:
         return "?"
-    structure, leaves = _spec_nest(spec)
+    structure, leaves = spec_nest(spec)
     return repr_nest(structure.unflatten([str(leaf) for leaf in leaves])) if not structure.is_leaf else str(leaves[0])
 
 
@@ -306,8 +332,8 @@ def merge(first: Any, second: Any) -> Any:
     """The spec of elements that may be of either kind; raises `SpecMismatch` where structure or dtype differ."""
     if first is UNSEEN or second is UNSEEN:
         return UNSEEN
-    left, left_leaves = _spec_nest(first)
-    right, right_leaves = _spec_nest(second)
+    left, left_leaves = spec_nest(first)
+    right, right_leaves = spec_nest(second)
     if left != right:
         raise SpecMismatch(f"expected {describe(first)}, got {describe(second)}")
     if left.kind is not None and left._key() == right._key() and left.keys != right.keys:
@@ -329,55 +355,3 @@ def _merge_leaf(a: Any, b: Any, first: Any, second: Any) -> Any:
     if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
         return a.with_shape(None)
     return a.with_shape(tuple(m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)))
-
-
-def check_element(spec: Any, value: Any) -> Any:
-    """Normalizes `value` against a spec given by the user: converts leaves to its dtypes, refuses what does not fit."""
-    structure, specs = _spec_nest(spec)
-    if structure.is_leaf:
-        return _check_leaf(specs[0], value if not isinstance(value, (tuple, dict)) else list(value))
-    element = normalize(_as_structure(structure, value))
-    try:
-        leaves = structure.flatten(element)
-    except SpecMismatch as error:
-        raise SpecMismatch(f"{error}; the signature is {describe(spec)}") from None
-    return structure.unflatten([_check_leaf(s, leaf) for s, leaf in zip(specs, leaves, strict=True)])
-
-
-def _as_structure(structure: Structure, value: Any) -> Any:
-    """A list where the signature has a tuple is that tuple; a tuple where it has an array is that array."""
-    kind = type(value)
-    if structure.is_leaf:
-        return list(value) if kind is tuple else value
-    if structure.kind is tuple and kind in (tuple, list) and len(value) == len(structure.children):
-        return tuple(map(_as_structure, structure.children, value))
-    if kind is dict and structure.kind is dict and value.keys() == set(structure.keys):
-        return {
-            key: _as_structure(child, value[key]) for key, child in zip(structure.keys, structure.children, strict=True)
-        }
-    return value
-
-
-def _check_leaf(spec: Any, value: Any) -> Any:
-    leaf = normalize(value)
-    if not isinstance(spec, TensorSpec) or isinstance(leaf, (Ragged, Sparse)):
-        if spec.holds(leaf):
-            return leaf
-        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))}")
-    if dtype_of(leaf) != spec.dtype:
-        leaf = _cast(leaf, spec)
-    if not spec.holds(leaf):
-        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))}")
-    return leaf
-
-
-def _cast(leaf: Any, spec: TensorSpec) -> Any:
-    """Converts where no value is lost (2 → float32, 2.0 → int64); refuses 2.7 for an integer, and numbers for text."""
-    if spec.dtype == string or dtype_of(leaf) == string or (dtype_of(leaf).kind == "b") != (spec.dtype.kind == "b"):
-        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))}")
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = leaf.astype(spec.dtype)
-        lossless = spec.dtype.kind in "fc" or bool(np.all(cast == leaf))
-    if not lossless:
-        raise SpecMismatch(f"expected {spec}, got {describe(spec_of(leaf))} with a value that {spec.dtype} cannot hold")
-    return cast

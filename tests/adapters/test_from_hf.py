@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, time
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import datasets
@@ -133,6 +134,65 @@ def test_lists_of_dicts_of_streams_are_dicts_of_lists() -> None:
     assert [row["s"]["q"].tolist() for row in found] == [[1, 2], [], [3]]
 
 
+def test_dicts_in_lists_of_streams_may_lack_keys() -> None:
+    def given() -> Any:
+        yield {"x": [{"a": 1}, {"a": 2, "b": 3}]}
+        yield {"x": [{"a": 1, "b": 2}, None, {"a": 2}]}
+        yield {"x": [{"a": 1, "b": 2}, {"b": 4, "a": 3}]}
+        yield {"x": [{"a": {"c": 1}, "b": 0}, {"a": {"c": 2, "d": 3}, "b": 0}]}
+
+    stream = datasets.IterableDataset.from_generator(given)
+    first, second, third, fourth = pulled(ps.from_hf(stream))
+    assert first.startswith("row 0: expected a value in column x.b, got null; give a fill_null")
+    assert second.startswith("row 1: expected a value in column x.a, got null")
+    assert {key: values.tolist() for key, values in third["x"].items()} == {"a": [1, 3], "b": [2, 4]}
+    assert fourth.startswith("row 3: expected a value in column x.a.d, got null")
+    filled = [row["x"] for row in ps.from_hf(stream, fill_null=-1)]
+    assert [row["b"].tolist() for row in filled] == [[-1, 3], [2, -1, -1], [2, 4], [0, 0]]
+    assert [row["a"].tolist() for row in filled[:3]] == [[1, 2], [1, -1, 2], [1, 3]]
+    assert {key: values.tolist() for key, values in filled[3]["a"].items()} == {"c": [1, 2], "d": [-1, 3]}
+
+
+def test_lists_of_streams_with_more_than_dicts_in_them() -> None:
+    stream = datasets.IterableDataset.from_generator(lambda: iter([{"x": [{"a": 1}, 2]}]))
+    with pytest.raises(BadType, match="expected numbers or strings, got an object array holding dict, int"):
+        list(ps.from_hf(stream))
+
+
+@pytest.mark.parametrize("is_selected", [False, True], ids=["in order", "selected"])
+def test_nulls_inside_arrays_of_a_declared_shape(is_selected: bool) -> None:
+    features = datasets.Features({"m": datasets.Array2D((2, 2), "int32")})
+    arrays = [[[1, 2], None], [[3, 4], [5, 6]], [[7, None], [8, 9]]]
+    table = datasets.Dataset.from_dict({"m": arrays}, features=features)
+    for nulls in (table, datasets.concatenate_datasets([table.select([1]), table]).select([1, 2, 3])):
+        dataset = ps.from_hf(nulls.select([0, 1, 2]) if is_selected else nulls)
+        first, second, third = pulled(dataset)
+        for found, row in ((first, 0), (third, 2)):
+            assert re.match(rf"row {row}(, \d of the table)?: expected a value in column m, got null", found)
+        assert (second["m"].dtype, second["m"].tolist()) == (np.int32, arrays[1])
+    filled = [row["m"].to_list() for row in ps.from_hf(table, fill_null=0)]
+    assert filled == [[[1, 2], []], [[3, 4], [5, 6]], [[7, 0], [8, 9]]]
+
+
+@pytest.mark.parametrize("lists", [[[[1], [2]], None], [[[1], [2, 3]], None]], ids=["even", "uneven"])
+def test_a_list_of_fixed_size_that_is_null_is_filled_as_an_empty_one(lists: list[Any]) -> None:
+    pairs = datasets.List(datasets.List(datasets.Value("int32")), length=2)
+    inside = [{"a": row} if row else None for row in lists]
+    for features, column in ((pairs, lists), ({"a": pairs}, inside)):
+        table = datasets.Dataset.from_dict({"x": column}, features=datasets.Features({"x": features}))
+        dataset = ps.from_hf(table, fill_null=0)
+        spec = dataset.element_spec["x"] if column is lists else dataset.element_spec["x"]["a"]
+        for row in dataset:
+            assert spec.holds(row["x"] if column is lists else row["x"]["a"])
+
+
+def test_arrays_of_another_shape_than_declared_are_read_as_they_are() -> None:
+    features = datasets.Features({"m": datasets.Array2D((2, 2), "int32")})
+    arrays = [[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10]]]
+    table = datasets.Dataset.from_dict({"m": arrays}, features=features)
+    assert [row["m"].tolist() for row in ps.from_hf(table)] == arrays
+
+
 def test_nulls_in_lists_of_lists() -> None:
     lists = [[[1, 2], None], [[1]], None, [[4, None]]]
     table = datasets.Dataset.from_dict({"a": lists})
@@ -140,7 +200,8 @@ def test_nulls_in_lists_of_lists() -> None:
     assert filled == [[[1, 2], []], [[1]], [], [[4, 9]]]
     first, second, *others = pulled(ps.from_hf(table))
     assert first.startswith("row 0: expected a value in column a, got null")
-    assert (second["a"].to_list(), [type(other) for other in others]) == ([[1]], [str, str])
+    # Rows that are no elements do not make the others ragged.
+    assert (second["a"].tolist(), [type(other) for other in others]) == ([[1]], [str, str])
     dicts = datasets.Dataset.from_dict({"a": [[{"x": 1}, None], [{"x": 2}], None, [{"x": None}]]})
     assert [row["a"]["x"].tolist() for row in ps.from_hf(dicts).ignore_errors()] == [[2]]
     assert [row["a"]["x"].tolist() for row in ps.from_hf(dicts, fill_null=-1)] == [[1, -1], [2], [], [-1]]
@@ -283,7 +344,8 @@ def test_nulls_of_rows_that_are_decoded() -> None:
     assert first["image"].tolist() == picture.tolist()
     assert second.startswith("row 1: expected a value in column image, got null; give a fill_null")
     assert third.startswith("row 2: expected a value in column label, got null")
-    filled = list(ps.from_hf(rows.select([2, 1]), fill_null={"label": -1, "image": picture * 0}))
+    fills = MappingProxyType({"label": -1, "image": picture * 0})
+    filled = list(ps.from_hf(rows.select([2, 1]), fill_null=fills))
     assert [(int(row["image"].max()), int(row["label"]), row["label"].dtype) for row in filled] == [
         (9, -1, np.int32), (0, 2, np.int32)
     ]  # fmt: skip

@@ -143,3 +143,16 @@ def test_what_is_no_dataset() -> None:
 def test_errors_name_from_tf() -> None:
     with pytest.raises(ps.errors.BadType, match=r"from_tf at test_from_tf.py"):
         list(ps.from_tf(tf.data.Dataset.range(4).window(2)))
+
+
+def test_string_tensors_of_functions_and_generators() -> None:
+    """Asked for by DLPack, TensorFlow would end the process."""
+    tensor = tf.constant(["a", "\u00e9"])
+    of_generator = list(ps.Dataset.from_generator(lambda: iter([tensor, tensor[1]])))
+    of_map = list(ps.Dataset.range(2).map(lambda i: tensor[int(i)]))
+    assert [of_generator[0].tolist(), of_generator[1], *of_map] == [
+        [b"a", b"\xc3\xa9"],
+        b"\xc3\xa9",
+        b"a",
+        b"\xc3\xa9",
+    ]

@@ -2,11 +2,14 @@
 
 import json
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.moved import only_unmoved_are_restored
 
 from . import on_penstock
 from .normal import Outcome, collect
@@ -15,6 +18,13 @@ from .pipelines import FAILING_STEPS, PLAIN_STEPS, RANDOM_STEPS, Pipeline, pipel
 from .programs import DATASET_PROGRAMS, Program
 
 pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def _only_unmoved_are_restored() -> Iterator[None]:
+    with only_unmoved_are_restored():
+        yield
+
 
 ORDERED = [program for program in DATASET_PROGRAMS if program.ordered]
 INDEX_BACKED = [

@@ -57,6 +57,12 @@ def json_lines(path: Path, nbytes: int) -> int:
     return repeated(path, nbytes, ("\n".join(lines) + "\n").encode(), len(lines))
 
 
+def json_lists(path: Path, nbytes: int) -> int:
+    """Lists that are longer and longer, and short again."""
+    lines = [json.dumps({"l": [1] * (i % 1000 + 1)}, separators=(",", ":")) for i in range(min(nbytes, CHUNK) // 1000)]
+    return repeated(path, nbytes, ("\n".join(lines) + "\n").encode(), len(lines))
+
+
 def table(nbytes: int, num_columns: int) -> pa.Table:
     rows = np.random.default_rng(0).random((num_columns, nbytes // (8 * num_columns)))
     return pa.table({f"c{i}": column for i, column in enumerate(rows)})

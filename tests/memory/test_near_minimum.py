@@ -48,7 +48,8 @@ def grouped(d: Any) -> Any:
 
 
 # How many times as much may be named as is needed. Sizes that were seen count for a quarter more, and slots for up to
-# an eighth, which makes 1.4 of nothing but elements.
+# an eighth, which makes 1.4 of nothing but elements. Twice as much and more is named where stages can take turns: who
+# was seen to need much early on gives it up before another is refused, which no plan may count on.
 OPERATORS: dict[str, tuple[float, Callable[[Any], Any]]] = {
     "map": (1.5, lambda d: d.map(plus_one)),
     "map in threads": (1.6, lambda d: d.map(plus_one, num_parallel_calls=4)),

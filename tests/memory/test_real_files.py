@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory.large_files import WRITERS
+from tests.memory.large_files import WRITERS, json_lists
 from tests.memory.test_real_memory import child
 
 BUDGET = 32_000_000
@@ -42,3 +42,11 @@ def test_a_large_file_takes_no_more_than_the_budget(tmp_path: Path, kind: str) -
     assert found["count"] == count
     assert ledger <= BUDGET
     assert process <= BUDGET + AROUND
+
+
+def test_arrow_gives_back_what_it_parsed(tmp_path: Path) -> None:
+    json_lists(tmp_path / "small-data", 1000)
+    count = json_lists(tmp_path / "data", 10_000_000)
+    found = child(f"json-lists={tmp_path / 'data'}", "file_children.py", exact=False)
+    assert found["count"] == count
+    assert found["growth"] <= 12_000_000  # about 6 MB; with what Arrow's own allocator keeps, 22 MB

@@ -22,6 +22,17 @@ def fails(i: Any) -> None:
     raise ValueError(f"{i}: {in_hand[0]}")
 
 
+def undecoded(i: Any) -> Any:
+    """Half of them are errors, each with the whole string in it."""
+    return (b"x" * SIZE + b"\xff" * (int(i) % 2)).decode()
+
+
+def carrying(i: Any) -> None:
+    error = ValueError("bad", np.ones(SIZE, np.uint8))
+    error.data = [np.ones(SIZE, np.uint8)]  # type: ignore[attr-defined]
+    raise error
+
+
 def crop(i: Any) -> np.ndarray:
     return np.ones((2000, 2000), np.uint8)[100:132, 100:132]
 
@@ -46,6 +57,12 @@ WAITING = {
     "parallel_failures": lambda: failures(D.range(COUNT).map(fails, num_parallel_calls=4)),
     "failures_ahead": lambda: failures(D.range(COUNT).map(fails).prefetch(COUNT)),
     "failures_at_once": lambda: failures(D.range(COUNT).map(fails)),
+    "undecoded_in_a_shuffle": lambda: (
+        D.range(COUNT).map(undecoded).filter(lambda x: True).shuffle(COUNT).ignore_errors()
+    ),
+    "carrying_in_a_shuffle": lambda: failures(D.range(COUNT).map(carrying).filter(lambda x: True).shuffle(COUNT)),
+    "carrying_ahead": lambda: failures(D.range(COUNT).map(carrying, num_parallel_calls=2).prefetch(64)),
+    "carrying_in_windows": lambda: failures(D.range(COUNT).map(carrying).window(40, 20)),
     "crops_ahead": lambda: D.range(COUNT).map(crop).prefetch(COUNT),
     "parallel_crops": lambda: D.range(COUNT).map(lambda i: {"a": (crop(i), i)}, num_parallel_calls=8),
     "crops_in_a_shuffle": lambda: D.range(COUNT).map(crop).filter(lambda x: True).shuffle(COUNT, seed=1),

@@ -21,15 +21,20 @@ from ..options import Options
 from ..runtime.closing import close_dropped
 from ..runtime.run import Run
 
-__all__ = ["Feed", "FeedIterator", "each_leaf", "plain_nests", "refused"]
+__all__ = ["Convert", "Feed", "FeedIterator", "each_leaf", "plain_nests", "refused"]
+
+Convert = Callable[[Any, Run], Any]
 
 
 class FeedIterator:
     """An iterator over one epoch, with a position that can be saved; also a context manager."""
 
-    def __init__(self, open_run: Callable[[], Run], convert: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, open_run: Callable[[], Run], convert: Convert, prepare: Callable[[Any], Any] | None = None
+    ) -> None:
         self._open_run = open_run
         self._convert = convert
+        self._prepare = prepare
         self._run: Run | None = None
 
     @property
@@ -44,7 +49,11 @@ class FeedIterator:
         return self
 
     def __next__(self) -> Any:
-        return self._convert(next(self._run or self.run))
+        run = self._run or self.run
+        # Converters may ask who else has the element: here it has no name.
+        if self._prepare is None:
+            return self._convert(next(run), run)
+        return self._convert(self._prepare(next(run)), run)
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the last element delivered."""
@@ -83,6 +92,8 @@ class Feed:
     """A dataset and the options of its runs, iterated once for each epoch.
 
     Attributes:
+        prepare: What is done to elements before they are converted; None if nothing is.
+        convert: Makes tensors of an element of a run.
         last_run: The run that began last, open or over: `memory()`, `stats()`. None before the first.
     """
 
@@ -91,13 +102,15 @@ class Feed:
     def __init__(
         self,
         dataset: Dataset,
-        convert: Callable[[Any], Any],
+        convert: Convert,
         memory: int | float | str | None,
         optimize: bool | None,
+        prepare: Callable[[Any], Any] | None = None,
     ) -> None:
         Options(memory=memory, optimize=optimize)  # refuses bad ones where they were written, not in the first run
         self.dataset = dataset
         self.convert = convert
+        self.prepare = prepare
         self.memory = memory
         self.optimize = optimize
 
@@ -107,7 +120,7 @@ class Feed:
         return run
 
     def __iter__(self) -> FeedIterator:
-        return FeedIterator(self.open_run, self.convert)
+        return FeedIterator(self.open_run, self.convert, self.prepare)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -119,10 +132,10 @@ class Feed:
         return f"<{type(self).__name__} of {self.dataset!r}>"
 
 
-def each_leaf(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function that converts each leaf of an element, and keeps its structure."""
+def each_leaf(convert: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function that converts each leaf of an element, of whatever run, and keeps its structure."""
 
-    def convert_element(element: Any) -> Any:
+    def convert_element(element: Any, run: Run | None = None) -> Any:
         kind = type(element)
         if kind is tuple:
             return tuple([convert(part) if type(part) is np.ndarray else convert_element(part) for part in element])

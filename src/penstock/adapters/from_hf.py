@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..dataset import Dataset
@@ -71,7 +72,8 @@ def _source(dataset: Any, fill_null: Any) -> Op:
     parts: list[Any] = []
     if stored:
         # One value for all columns goes where it fits; by column each must.
-        filled = {name: fills[name] for name in stored if name in fills} if isinstance(fill_null, dict) else fill_null
+        by_name = isinstance(fill_null, Mapping)
+        filled = {name: fills[name] for name in stored if name in fills} if by_name else fill_null
         parts.append(SelectedRows(table, stored, filled, None if selected is None else selected.column(0).to_numpy()))
     if others:
         shown_as = dataset if shown["type"] == "numpy" else dataset.with_format("numpy")

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..dataset import Dataset
-from ..element import Ragged, Sparse, Structure
+from ..element import Structure
 from ..errors import BadType
 from ..io.generator import FromGenerator
 from ..ops.assert_cardinality import AssertCardinality
 from ..plan.node import Node, caller_origin, located
+from ..signature import own_leaf, own_signature
 from ..spec import UNKNOWN
 from .checksum import add_to_checksum
-from .tf_specs import own_specs
 
 __all__ = ["from_tf"]
 
@@ -49,7 +49,7 @@ def from_tf(dataset: Any) -> Dataset:
         return map(_element, dataset)  # no generator, which would end with the first error
 
     try:
-        signature = own_specs(dataset.element_spec)
+        signature = own_signature(dataset.element_spec)
     except BadType:  # the elements tell, or are an error
         signature = None
     op = FromGenerator(elements, signature, gives_own=True, made_by="from_tf", checksum=add_to_checksum)
@@ -67,10 +67,8 @@ def _element(element: Any) -> Any:
 def _as_numpy(tensor: Any) -> Any:
     import tensorflow as tf
 
-    if isinstance(tensor, tf.RaggedTensor):
-        return Ragged(_as_numpy(tensor.values), _as_numpy(tensor.row_splits))
-    if isinstance(tensor, tf.SparseTensor):
-        return Sparse(_as_numpy(tensor.indices), _as_numpy(tensor.values), _as_numpy(tensor.dense_shape))
+    if isinstance(tensor, (tf.RaggedTensor, tf.SparseTensor)):
+        return own_leaf(tensor, _as_numpy)
     if isinstance(tensor, tf.Tensor) and tensor.dtype != tf.string and tensor.shape.rank:
         try:
             return np.asarray(memoryview(tensor))

@@ -15,7 +15,10 @@ _ARRAYS = {"Array2D", "Array3D", "Array4D", "Array5D"}
 
 
 def columns_as_stored(table: Any, features: Any) -> tuple[Any, list[str]]:
-    """A table whose arrays are lists of fixed sizes, without a copy, and the columns that mean what lies in them."""
+    """The table with arrays as lists, and the columns that mean what lies in them.
+
+    Nothing is copied here. Lists of fixed sizes can be read without a copy, too, others cannot: see `_as_lists`.
+    """
     stored = []
     for i, name in enumerate(table.column_names):
         feature = features[name]
@@ -41,25 +44,33 @@ def _is_plain(feature: Any) -> bool:
 
 
 def _as_lists(column: Any, shape: tuple[int | None, ...]) -> Any:
-    """Arrays as lists of their sizes; as the lists they are stored in where one is missing, or has any length."""
+    """Arrays as lists of their sizes; as the lists they are stored in where one has any length, or is not all there."""
     import pyarrow as pa
 
-    chunks = [chunk.storage for chunk in column.chunks]
+    stored = [chunk.storage for chunk in column.chunks]
     kind = column.type.storage_type
-    if None in shape or column.null_count:
-        return pa.chunked_array(chunks, kind)
-    for _ in shape:
+    sizes = [size for size in shape if size is not None]
+    fixed = [_fixed(lists, sizes) for lists in stored] if len(sizes) == len(shape) else [None]
+    if any(lists is None for lists in fixed):
+        return pa.chunked_array(stored, kind)
+    for _ in sizes:
         kind = kind.value_type
-    for size in reversed(shape):
+    for size in reversed(sizes):
         kind = pa.list_(kind, size)
-    return pa.chunked_array([_fixed(chunk, shape) for chunk in chunks], kind)
+    return pa.chunked_array(fixed, kind)
 
 
-def _fixed(lists: Any, shape: tuple[int | None, ...]) -> Any:
+def _fixed(lists: Any, shape: list[int]) -> Any:
+    """Lists of lists on the same memory, of these sizes; None if one of them is null, or there are more or fewer."""
     import pyarrow as pa
 
-    for _ in shape:
-        lists = lists.flatten()
+    for size in shape:
+        if lists.null_count:
+            return None
+        values = lists.flatten()
+        if len(values) != len(lists) * size:
+            return None
+        lists = values
     for size in reversed(shape):
         lists = pa.FixedSizeListArray.from_arrays(lists, size)
     return lists

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ class SelectedRows:
 
     Args:
         table: Arrow's, whole.
-        columns: The columns to read; None for all.
+        columns: The columns to read.
         fill_null: As for `from_arrow`.
         numbers: Where in the table each row lies; None: in its order.
     """
@@ -147,9 +148,11 @@ class Stream:
         if type(value) is list:
             inner = getattr(feature, "feature", None)
             known = inner if isinstance(inner, dict) else {}
-            keys = next((part for part in value if type(part) is dict), known)
+            dicts = [part or {} for part in value if part is None or type(part) is dict]
+            # What a dict lacks is null in it, as in a table of them.
+            keys = dict.fromkeys(itertools.chain(known, *dicts)) if len(dicts) == len(value) else {}
             if keys:  # dicts in a list: lists in a dict, as where tables are read
-                lists = {key: [None if part is None else part[key] for part in value] for key in keys}
+                lists = {key: [part.get(key) for part in dicts] for key in keys}
                 kinds = {key: SimpleNamespace(feature=known.get(key)) for key in keys}
                 return {key: self._filled(lists[key], f"{name}.{key}", fill, kinds[key]) for key in keys}
             return [self._filled(part, name, fill, inner) for part in value]

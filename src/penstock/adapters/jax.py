@@ -12,7 +12,7 @@ from ..dataset import Dataset
 from ..element import Sparse
 from ..errors import BadArgument
 from ..runtime.run import Run
-from .feed import Feed, FeedIterator, each_leaf, refused
+from .feed import Convert, Feed, FeedIterator, each_leaf, refused
 
 __all__ = ["converter", "to_jax"]
 
@@ -57,7 +57,7 @@ def to_jax(
     return kind(dataset, converter(device, sharding), memory, optimize)
 
 
-def converter(device: Any = None, sharding: Any = None) -> Callable[[Any], Any]:
+def converter(device: Any = None, sharding: Any = None) -> Convert:
     """The function that makes JAX's arrays of an element."""
     import jax
 
@@ -65,7 +65,7 @@ def converter(device: Any = None, sharding: Any = None) -> Callable[[Any], Any]:
         return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
     on_host = each_leaf(_leaf_converter(lambda array: array))
 
-    def put_all(element: Any) -> Any:
+    def put_all(element: Any, run: Run | None = None) -> Any:
         arrays = on_host(element)
         try:
             return jax.device_put(arrays, sharding)
@@ -192,7 +192,7 @@ def _batched_device_put() -> Callable[..., Any] | None:
 class _AheadIterator(FeedIterator):
     """Puts the next element on its way before it gives one out. Its position is that of the one given out."""
 
-    def __init__(self, open_run: Callable[[], Run], convert: Callable[[Any], Any]) -> None:
+    def __init__(self, open_run: Callable[[], Run], convert: Convert) -> None:
         super().__init__(open_run, convert)
         self._ahead: list[Any] = []
         self._error: Exception | None = None
@@ -203,7 +203,10 @@ class _AheadIterator(FeedIterator):
             self._fetch()
         if self._error is not None and not self._ahead:
             error, self._error, self._position = self._error, None, None
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
         element = self._ahead.pop()
         self._position = self.run.state_dict()
         self._fetch()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 from ..dataset import Dataset
 from ..errors import StateError
 from ..options import Options
 from ..runtime.run import Run
-from .feed import plain_nests
+from .feed import Convert, plain_nests
 from .keras_epochs import Epochs, Reading
 from .keras_weights import ClassWeights, FitArguments
 
@@ -68,7 +67,7 @@ def _adapter_class() -> Any:
             self._arguments = FitArguments()
             self._shortened: _ShortEpoch | None = None
 
-        def _epochs(self, convert: Callable[[Any], Any], weights: ClassWeights | None) -> Epochs:
+        def _epochs(self, convert: Convert, weights: ClassWeights | None) -> Epochs:
             return Epochs(self.dataset, convert, weights, *self._options, self._reading)
 
         def _weights(self) -> ClassWeights | None:
@@ -76,7 +75,7 @@ def _adapter_class() -> Any:
             return self._arguments.class_weights(sys._getframe(2).f_locals.get("self"))
 
         def get_numpy_iterator(self) -> Any:
-            return self._epochs(lambda element: element, self._weights())
+            return self._epochs(lambda element, run: element, self._weights())
 
         def get_jax_iterator(self) -> Any:
             from .jax import converter
@@ -191,7 +190,7 @@ def _adapter_class() -> Any:
     return KerasFeed
 
 
-def _backend_converter(dataset: Dataset) -> Callable[[Any], Any]:
+def _backend_converter(dataset: Dataset) -> Convert:
     """The function that makes tensors of Keras's backend."""
     import keras
 
@@ -208,7 +207,7 @@ def _backend_converter(dataset: Dataset) -> Callable[[Any], Any]:
             from .jax import converter as jax_converter
 
             return jax_converter()
-    return lambda element: element
+    return lambda element, run: element
 
 
 # What Keras's iterator over steps counts with.

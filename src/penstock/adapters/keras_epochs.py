@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from ..dataset import Dataset
 from ..errors import StateError
 from ..runtime.run import Run
-from .feed import Feed, FeedIterator, plain_nests
+from .feed import Convert, Feed, FeedIterator, plain_nests
 from .keras_weights import ClassWeights
 
 __all__ = ["Epochs", "Reading"]
@@ -97,7 +96,7 @@ class Epochs(Feed):
     def __init__(
         self,
         dataset: Dataset,
-        convert: Callable[[Any], Any],
+        convert: Convert,
         weights: ClassWeights | None,
         memory: int | float | str | None,
         optimize: bool | None,
@@ -105,9 +104,9 @@ class Epochs(Feed):
     ) -> None:
         def prepare(element: Any) -> Any:
             batch = plain_nests(element)
-            return convert(batch if weights is None else weights(batch))
+            return batch if weights is None else weights(batch)
 
-        super().__init__(dataset, prepare, memory, optimize)
+        super().__init__(dataset, convert, memory, optimize, prepare)
         self.reading = reading
 
     def __iter__(self) -> _EpochIterator:
@@ -141,7 +140,7 @@ class Epochs(Feed):
 
 class _EpochIterator(FeedIterator):
     def __init__(self, epochs: Epochs, this: _Pass) -> None:
-        super().__init__(lambda: epochs.begin(this), epochs.convert)
+        super().__init__(lambda: epochs.begin(this), epochs.convert, epochs.prepare)
         self._this = this
         self._reading = epochs.reading
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..dataset import Dataset
 from ..element import Ragged, Sparse
-from ..errors import BadArgument, BadType
+from ..errors import BadArgument
+from ..memory.arena import Slots
 from ..runtime.run import Run
-from ..spec import UNKNOWN, UNSEEN, check_element, map_specs, spec_leaves
-from .feed import Feed, FeedIterator, each_leaf, plain_nests, refused
-from .tf_iterator import Rests, as_stated, iterator_class
-from .tf_specs import own_specs, tf_spec
+from ..signature import check_element, own_signature
+from ..spec import UNKNOWN, UNSEEN, map_specs
+from .feed import Convert, Feed, FeedIterator, plain_nests, refused
+from .own_memory import each_own_leaf, has_one_holder, is_own
+from .tf_iterator import Rests, iterator_class
+from .tf_specs import as_stated, stated_specs, tf_specs
 from .tf_steps import StepsIterator
 
 __all__ = ["as_tf_dataset", "converter", "to_tf"]
+
+# Up to here a copy costs less than to find out whether TensorFlow has made one.
+_SMALL_BYTES = 4096
 
 
 def to_tf(
@@ -32,19 +38,20 @@ def to_tf(
     """This dataset for TensorFlow: a `tf.data.Dataset`, its tensors on the memory of their batches where they can be.
 
     Each iteration is the dataset's next epoch. In a loop, and in `model.fit`, no part of tf.data runs: batches are made
-    into tensors as they come. The memory of a batch is shared if it is aligned to 64 bytes, as those are that penstock
-    makes, and copied otherwise, which may be so for views of your arrays.
+    into tensors as they come. They are on the memory of their batch if nobody else has that. Views of your arrays,
+    what a `cache` keeps and what a function of yours still holds are copied: TensorFlow may compute in place there.
 
     Inside a `tf.function`, under a distribution strategy, and below tf.data's own methods (`.map`, `.prefetch`, …)
-    elements come by way of `tf.data.Dataset.from_generator`, which copies them. Then the specs of the elements are
-    needed: a dataset with a function is run for one element if they are not known, and all elements must be like it,
-    but for the length of their first axis. If it may have none, give `output_signature`.
+    elements come by way of `tf.data.Dataset.from_generator`. Then the specs of the elements are needed: a dataset with
+    a function is run for one element if they are not known, and all elements must be like it, but for the length of
+    their first axis. If it may have none, give `output_signature`.
 
     Iterators are `tf.data.Iterator`s: loops and `tf.function`s may read them in turn, `tf.train.Checkpoint` saves them.
 
     Args:
-        output_signature: A nest of `tf.TensorSpec` that all elements must fit, as for `from_generator`. They are
-            converted to its dtypes where that loses nothing. None: elements are taken as they come.
+        output_signature: A nest of `tf.TensorSpec`, `tf.RaggedTensorSpec` and `tf.SparseTensorSpec` that all elements
+            must fit, as for `from_generator`. They are converted to its dtypes where that loses nothing, and ragged
+            ones to its ragged rank and type of row splits. None: elements are taken as they come.
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
 
@@ -56,25 +63,19 @@ def to_tf(
     """
     if output_signature is None:
         return as_tf_dataset(Feed(dataset, converter(), memory, optimize))
-    signature, convert = _own_signature(output_signature), converter()
-    return as_tf_dataset(
-        Feed(dataset, lambda element: convert(check_element(signature, element)), memory, optimize), signature=signature
-    )
+    signature, stated = own_signature(output_signature), stated_specs(output_signature)
+    fitted = functools.partial(check_element, signature)
+    return as_tf_dataset(Feed(dataset, converter(as_stated(stated)), memory, optimize, fitted), signature=stated)
 
 
-def _own_signature(output_signature: Any) -> Any:
-    try:
-        signature = own_specs(output_signature)
-    except BadType as error:
-        raise BadType(f"output_signature: {error}") from None
-    if not spec_leaves(signature):
-        raise BadType("output_signature: expected at least one tf.TensorSpec, got none")
-    return signature
+def converter(fit: Callable[[Any], Any] | None = None) -> Convert:
+    """The function that makes tensors of an element, each on memory that is TensorFlow's alone; `fit` goes over them.
 
-
-def converter() -> Callable[[Any], Any]:
-    """The function that makes tensors of an element."""
-    return each_leaf(_leaf_converter(_tensor_function()))
+    TensorFlow computes in place in memory that nothing of its own refers to any more. It knows that a tensor made on
+    an array does not own the memory, but forgets it for slices of the tensor, such as the part of a replica, or what a
+    variable is assigned. So arrays that anybody else has are copied.
+    """
+    return each_own_leaf(_leaf_converter(_tensor_function()), fit)
 
 
 @functools.cache
@@ -90,19 +91,33 @@ def _tensor_function() -> Callable[[Any], Any]:
     return lambda value: eager_tensor(value, "", None)
 
 
-def _leaf_converter(tensor: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def convert(leaf: Any) -> Any:
+def _leaf_converter(tensor: Callable[[Any], Any]) -> Callable[[Any, bool, Slots], Any]:
+    import tensorflow as tf
+
+    def copied(array: np.ndarray, slots: Slots) -> Any:
+        if array.nbytes <= _SMALL_BYTES:
+            return tensor(array.copy())
+        made = tensor(array)
+        # What is not aligned TensorFlow has copied by itself.
+        return tensor(slots.copied(array)) if np.may_share_memory(made.__array__(), array) else made
+
+    def convert(leaf: Any, is_alone: bool, slots: Slots) -> Any:
         if isinstance(leaf, (np.ndarray, np.generic, bytes)):
             try:
+                if isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject and not (is_alone and is_own(leaf, slots)):
+                    return copied(leaf, slots)
                 return tensor(leaf)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise refused("to_tf", leaf, f"TensorFlow says: {error}") from None
-        import tensorflow as tf
+
+        def part(key: str) -> Any:
+            is_part_alone = is_alone and has_one_holder(leaf, key)
+            return convert(getattr(leaf, key), is_part_alone, slots)
 
         if isinstance(leaf, Ragged):
-            return tf.RaggedTensor.from_row_splits(convert(leaf.values), convert(leaf.row_splits), validate=False)
+            return tf.RaggedTensor.from_row_splits(part("values"), part("row_splits"), validate=False)
         if isinstance(leaf, Sparse):
-            return tf.SparseTensor(convert(leaf.indices), convert(leaf.values), convert(leaf.dense_shape))
+            return tf.SparseTensor(part("indices"), part("values"), part("dense_shape"))
         if leaf is None:
             return None
         raise refused("to_tf", leaf, "make arrays of them with map or batch")
@@ -178,8 +193,11 @@ def _dataset_class() -> Any:
 def _generated(feed: Feed, element_spec: Any) -> Any:
     import tensorflow as tf
 
-    def values() -> FeedIterator:  # no generator, which would end with the first error
-        return FeedIterator(feed.open_run, lambda element: as_stated(feed.convert(element)))
+    fit = as_stated(element_spec)
+
+    def values() -> Iterator[Any]:  # no generator, which would end with the first error
+        batches = FeedIterator(feed.open_run, feed.convert, feed.prepare)
+        return map(fit, map(plain_nests, batches))
 
     cardinality = feed.dataset.cardinality()
     dataset = tf.data.Dataset.from_generator(values, output_signature=element_spec)
@@ -197,7 +215,7 @@ def _element_spec(dataset: Dataset, signature: Any) -> Any:
         )
     if signature is UNSEEN and dataset.static_element_spec is UNSEEN:
         known = map_specs(_of_any_length, known)  # one element was seen, and the last batch may be a smaller one
-    return plain_nests(map_specs(tf_spec, known))
+    return tf_specs(known)
 
 
 def _of_any_length(spec: Any) -> Any:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from .feed import FeedIterator, plain_nests
+from .tf_specs import as_stated
 
-__all__ = ["Rests", "as_stated", "end_of_sequence", "iterator_class"]
+__all__ = ["Rests", "end_of_sequence", "iterator_class"]
 
 
 class Rests:
@@ -31,6 +32,7 @@ class Rests:
         self._batches: weakref.WeakValueDictionary[int, FeedIterator] = weakref.WeakValueDictionary()
         self._numbers = itertools.count()
         self._element_spec = element_spec
+        self._as_stated = as_stated(element_spec)
         self._options = tf.data.Options()
         self._options.autotune.enabled = False  # there is nothing to tune
         self._options.experimental_optimization.inject_prefetch = False  # what is read ahead, eager code would miss
@@ -42,7 +44,10 @@ class Rests:
         self._variant_of = tf.function(variant_of, input_signature=[tf.TensorSpec((), tf.int64)], autograph=False)
 
     def _read(self, number: Any) -> Iterator[Any]:
-        return map(as_stated, self._batches[int(number)])
+        return map(self._fitting, self._batches[int(number)])  # no generator, which would end with the first error
+
+    def _fitting(self, element: Any) -> Any:
+        return self._as_stated(plain_nests(element))
 
     def iterator(self, batches: FeedIterator) -> tuple[Any, Callable[[], None]]:
         """An iterator of tf.data's over what is left of these batches, and what to call when they have been moved."""
@@ -57,16 +62,6 @@ class Rests:
         # A function that was traced has the resource, and maybe nothing else of what is needed to execute it.
         resource._reads = (self, batches)
         return iterator, lambda: tf.raw_ops.MakeIterator(dataset=rest._variant_tensor, iterator=resource)
-
-
-def as_stated(element: Any) -> Any:
-    """An element of tensors as its specs tell tf.data: ours do not say of which type row splits are."""
-    import tensorflow as tf
-
-    def leaf(tensor: Any) -> Any:
-        return tensor.with_row_splits_dtype(tf.int64) if isinstance(tensor, tf.RaggedTensor) else tensor
-
-    return tf.nest.map_structure(leaf, plain_nests(element))
 
 
 def end_of_sequence() -> Exception:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ..element import Ragged, Sparse
 from ..errors import BadArgument, BadType
 from ..runtime.process_pool import budget_bytes, get_memory
 from ..runtime.run import Run
-from .feed import Feed, FeedIterator, each_leaf, refused
+from .feed import Convert, Feed, FeedIterator, each_leaf, refused
 from .torch_workers import LoaderEpochs
 
 __all__ = ["converter", "to_torch"]
@@ -57,9 +56,7 @@ def to_torch(
     return _feed_class()(dataset, device, pin_memory, writable, memory, optimize)
 
 
-def converter(
-    dataset: Dataset, device: Any = None, pin_memory: bool = False, writable: bool = False
-) -> Callable[[Any], Any]:
+def converter(dataset: Dataset, device: Any = None, pin_memory: bool = False, writable: bool = False) -> Convert:
     """The function that makes tensors of an element."""
     import torch
 

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 from ..block import Block
+from ..byte_strings import refuse_missing
 from ..cursor import Cursor
 from ..element import (
     LEAF,
-    Failed,
     Ragged,
     Sparse,
     Structure,
@@ -27,18 +27,21 @@ from ..element import (
     read_only,
     repr_nest,
 )
-from ..errors import BadType, PenstockError, SpecMismatch
+from ..errors import BadType, SpecMismatch
 from ..inorder import InOrderCursor
-from ..order import Index, as_array
+from ..order import Index
+from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import BlockKind, Context, Op, Reader, show
 from ..plan.traits import SOURCE, Traits
 from ..spec import RaggedSpec, Spec, TensorSpec, spec_of
 from .columns import ColumnReader
+from .made_columns import MadeReader, is_made, making_bytes
+from .ragged_columns import RaggedReader
 
 __all__ = ["FromTensorSlices", "FromTensors"]
 
-# How slices are had: as views of arrays, as copies made of what is in memory, or from a store, where reading may fail.
-_Access = Literal["view", "copy", "store"]
+# How slices are had: as views of arrays; row by row, of ragged ones; or they are made, which takes memory and may fail.
+_Access = Literal["view", "ragged", "made"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,7 +55,10 @@ class FromTensorSlices(Op):
         tensors: An array, or a nest of arrays with equal first dimensions. Anything that NumPy can alias works, and so
             do h5py- and zarr-like objects, which are read in slices. A list is converted to an array.
 
-    Memory: nothing; a gathered block is as large as the elements asked for.
+    Text (`U`, `S`, `StringDType`) becomes `bytes`, a few at a time.
+
+    Memory: nothing; a gathered block is as large as the elements asked for. Of what is read from h5py, zarr and the
+        like, and of text: one element, and what it takes to make it.
     State: one integer.
 
     >>> import numpy as np, penstock as ps
@@ -71,7 +77,7 @@ class FromTensorSlices(Op):
         fields["tensors"] = tensors
         if type(tensors) is np.ndarray and tensors.ndim and not tensors.dtype.hasobject:
             fields["_structure"], fields["_columns"], fields["_size"] = LEAF, [tensors], len(tensors)
-            fields["_access"] = "view" if tensors.dtype.kind not in "UST" else "copy"
+            fields["_access"] = "made" if is_made(tensors) else "view"
             return
         structure, leaves = _nest_of(tensors)
         columns = [_as_column(leaf) for leaf in leaves]
@@ -103,7 +109,7 @@ class FromTensorSlices(Op):
 
     @property
     def reading_may_fail(self) -> bool:
-        return self._access == "store"
+        return self._access == "made"
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         leaves = [_slice_spec(column) for column in self._columns]
@@ -114,11 +120,20 @@ class FromTensorSlices(Op):
         return SOURCE
 
     def reader(self, context: Context) -> Reader:
-        if any(isinstance(column, Ragged) for column in self._columns):
-            return _RaggedReader(self._structure, self._columns)
-        if all(isinstance(column, np.ndarray) for column in self._columns):
+        if self._access == "view":
             return ColumnReader(self._structure, self._columns, context.arena)
-        return _LazyReader(self._structure, self._columns, context)
+        if self._access == "made":
+            return MadeReader(self._structure, self._columns, context)
+        return RaggedReader(self._structure, self._columns, context)
+
+    def footprint(self, sizes: Sizes) -> Footprint | None:
+        if self._access != "made":
+            return None
+        one = times(1, sizes.output, slots=True)
+        making = [making_bytes(column, one) for column in self._columns]
+        known = sum(nbytes for nbytes in making if nbytes is not None)
+        floor = None if one is None or None in making else one + known
+        return Footprint(floor, "one element on its way, and what it takes to make it", floor, known_bytes=known)
 
     def read_all(self, context: Context) -> Block:
         if self._access != "view":
@@ -138,9 +153,7 @@ class FromTensorSlices(Op):
         return self._access == "view"
 
     def block_kind(self) -> BlockKind | None:
-        if all(isinstance(column, np.ndarray) for column in self._columns):
-            return "view"
-        return None
+        return "view" if self._access == "view" else None
 
     def describe(self) -> str:
         columns = ", ".join(_column_text(column) for column in self._columns)
@@ -148,10 +161,9 @@ class FromTensorSlices(Op):
 
 
 def _access_to(columns: list[Any]) -> _Access:
-    if not all(isinstance(column, (np.ndarray, Ragged)) for column in columns):
-        return "store"
-    are_views = all(isinstance(column, np.ndarray) and column.dtype.kind not in "UST" for column in columns)
-    return "view" if are_views else "copy"
+    if any(isinstance(column, Ragged) for column in columns):
+        return "ragged"
+    return "made" if any(map(is_made, columns)) else "view"
 
 
 def _column_text(column: Any) -> str:
@@ -189,8 +201,10 @@ def _as_column(value: Any) -> Any:
         raise BadType("expected dense arrays, got a Sparse; slice its to_dense() instead")
     if not isinstance(column, Ragged) and not getattr(column, "shape", ()):
         raise SpecMismatch(f"expected arrays with a first axis to slice, got a scalar: {value!r:.60}")
-    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
-        column = as_leaf(column)  # refuses objects that are not strings
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O":
+            return as_leaf(column)  # refuses objects that are not strings
+        refuse_missing(column)
     return column
 
 
@@ -207,40 +221,6 @@ def _is_lazy(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-class _LazyReader:
-    """Reads from a store, which may fail: what cannot be read is a failure in its place, and the rest is read."""
-
-    def __init__(self, structure: Structure, columns: list[Any], context: Context) -> None:
-        self._reader = ColumnReader(structure, columns, context.arena)
-        self._context = context
-
-    def read(self, index: Index) -> Block:
-        try:
-            return self._reader.read(index)
-        except PenstockError:
-            raise
-        except Exception as error:
-            places = as_array(index).tolist()
-            if len(places) == 1:
-                return Block.of_rows([Failed(self._context.noted(error, places[0]))], has_failures=True)
-        return Block.of_rows([row for place in places for row in self.read(slice(place, place + 1)).rows()])
-
-
-class _RaggedReader:
-    """Reads element by element, since a ragged column has no rows of one size."""
-
-    def __init__(self, structure: Structure, columns: list[Any]) -> None:
-        self._structure = structure
-        self._columns = columns
-
-    def read(self, index: Index) -> Block:
-        places = range(index.start, index.stop) if isinstance(index, slice) else index.tolist()
-        return Block.of_rows(
-            [self._structure.unflatten([as_leaf(column[i]) for column in self._columns]) for i in places],
-            has_failures=False,
-        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

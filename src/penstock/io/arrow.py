@@ -26,6 +26,8 @@ from ..plan.traits import CURSOR, SOURCE, Traits
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
 from .arrow_batches import StreamedBatches, open_ipc
+from .arrow_dictionaries import has_dictionary
+from .arrow_offsets import with_inner_offsets
 from .arrow_pieces import Piece, PiecesReader, RowsInOrder
 from .arrow_sizes import BatchSizes, buffers_of
 from .columns import ColumnReader
@@ -58,7 +60,7 @@ class FromArrow(StreamsFiles, Op):
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: nothing where rows are views of one piece of Arrow's memory; else the rows asked for, and of a compressed
-        file one record batch, as it lies in the file and as it is unpacked.
+        file one record batch, as it lies in the file and as it is unpacked, and all dictionaries of the file.
     State: one integer; of a compressed file the numbers of the record batch and of the row in it.
 
     >>> import pyarrow as pa, penstock as ps
@@ -99,7 +101,8 @@ class FromArrow(StreamsFiles, Op):
             schema, batches = _look_at_files(self._paths, self.on_error)
         else:
             table = _as_table(self.table_or_path)
-            schema, batches = table.schema, [Piece(None, 0, batch) for batch in table.to_batches()]
+            schema = table.schema
+            batches = [Piece(None, 0, with_inner_offsets(batch)) for batch in table.to_batches()]
         whole = [piece.batch for piece in batches or ()] if self.looks_into_lists else None
         fields["_table"] = TableColumns(schema, self.columns, self.fill_null, whole)
         fields["_pieces"] = None if batches is None else tuple(batches)
@@ -164,7 +167,9 @@ class FromArrow(StreamsFiles, Op):
         else:
             floor = sizes.at_least_as_seen(None if one is None else 2 * one)
             floor = floor if sizes.held_bytes else None
-        return Footprint(floor, "one record batch, and one row on its way", floor, known_bytes=self._batch_bytes)
+        has_dictionaries = any(map(has_dictionary, self._table.types.values()))
+        what = f"one record batch{', all dictionaries' if has_dictionaries else ''}, and one row on its way"
+        return Footprint(floor, what, floor, known_bytes=self._batch_bytes)
 
     def reader(self, context: Context) -> Reader:
         return self._reader(context, context.count_failed)
@@ -278,6 +283,8 @@ def _mapped_files(paths: tuple[str, ...], schema: Any, pool: Any) -> list[Piece]
             if not reader.schema.equals(schema):
                 return None
             sizes = BatchSizes(source, None)
+            if sizes.dictionaries().is_packed:
+                return None
             for number in range(reader.num_record_batches):
                 if sizes.of(number).is_packed:
                     return None
@@ -286,7 +293,8 @@ def _mapped_files(paths: tuple[str, ...], schema: Any, pool: Any) -> list[Piece]
                 batch.validate()
                 if pool.bytes_allocated() > before:  # something had to be inflated
                     return None
-                pieces.append(Piece(file, num_rows - file.first_row, batch))
+                if batch.num_rows:  # an empty one would be a piece more to put together
+                    pieces.append(Piece(file, num_rows - file.first_row, batch))
                 num_rows += batch.num_rows
             file.end_row = num_rows
         except (FormatError, pa.ArrowException, OSError):

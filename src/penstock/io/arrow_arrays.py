@@ -33,24 +33,33 @@ class _Leaf:
         kind: Its type.
         fill: What replaces nulls.
         must_fit: Whether it is an error if that is none of its values.
-        arrays: All of its arrays, to find whether lists in lists are arrays or `Ragged`; None: uneven ones are refused.
+        arrays: All of its arrays, each with where a struct around it is null, to find whether lists in lists are arrays
+            or `Ragged`; None: uneven ones are refused.
     """
 
-    def __init__(self, path: tuple[str, ...], kind: Any, fill: Any, must_fit: bool, arrays: list[Any] | None) -> None:
+    def __init__(
+        self,
+        path: tuple[str, ...],
+        kind: Any,
+        fill: Any,
+        must_fit: bool,
+        arrays: list[tuple[Any, np.ndarray | None]] | None,
+    ) -> None:
         self.path = path
         self.name = ".".join(path)
         is_looked_at = is_nested(kind) and arrays is not None
         self.spec: TensorSpec | RaggedSpec
         self._convert: Convert
         if is_looked_at:
-            lists = NestedLists(self.name, kind, arrays or ())
-            self.spec, self._convert = lists.spec, lists.convert
+            lists = NestedLists(self.name, kind)
+            self.fill = _fitting_fill(lists.dtype, fill)
+            self.spec, self._convert = lists.look_at(arrays or (), self.fill is not None), lists.convert
         else:
             shape, dtype, self._convert = conversion(self.name, kind)
+            self.fill = _fitting_fill(dtype, fill)
             self.spec = TensorSpec(shape, dtype)
         self.dtype = self.spec.dtype
         shape = self.spec.shape or ()
-        self.fill = _fitting_fill(self.dtype, fill)
         #: What was given in the place of nulls, which need not fit.
         self.given_fill = fill
         if fill is not None and self.fill is None and must_fit:
@@ -165,7 +174,7 @@ class TableColumns:
             if (inner := struct_in_lists(kind)) is not None:
                 names = [inner.field(i).name for i in range(inner.num_fields)]
                 return {name: self._nest((*path, name), without_structs(kind, name), fill) for name in names}
-            arrays = [_array_at(batch, path)[0] for batch in self._batches] if is_nested(kind) else []
+            arrays = [_array_at(batch, path) for batch in self._batches] if is_nested(kind) else []
         self.leaves.append(_Leaf(path, kind, fill, self._must_fit, arrays))
         return self.leaves[-1].spec
 

@@ -14,6 +14,7 @@ from ..element import Failed
 from ..errors import FormatError
 from ..plan.op import Context, Room
 from .arrow_arrays import Decoded, TableColumns
+from .arrow_dictionaries import dictionary_bytes, has_dictionary, looked_up_bytes
 from .arrow_schema import check_schema
 from .arrow_sizes import BatchSize, BatchSizes, buffers_of, few_rows, made_bytes
 from .paths import is_local, local_path, open_arrow, readable
@@ -59,6 +60,9 @@ class StreamedBatches:
         # Kept from batch to batch: what would be free between two of them would be used for more rows on their way.
         self._lease = share.acquire(0)
         self._beyond = share.acquire(0)  # what a row takes that is larger than others
+        self._dictionaries = share.acquire(0)  # the reader holds them as long as it is open
+        self._looks_up = any(map(has_dictionary, table.types.values()))
+        self._knows_dictionaries = False
         self._luxury: Any = None
         self._batch: Any = None
         self._at_once = 0  # rows that are made at a time
@@ -112,38 +116,62 @@ class StreamedBatches:
             size = None if self._sizes is None else self._sizes.of(self._number)
             if size is not None:
                 self._reserve(size)
+                self._reserve_dictionaries()
             batch = self._reader.get_batch(self._number).select(self._table.names)
             batch.validate(full=True)
         except (FormatError, pa.ArrowException, OSError) as error:
             where = f"{self._path}, record batch {self._number}"
             return FormatError(f"{where}: expected Arrow data, got: {str(error)[:300]}")
+        self._keep_dictionaries(batch)
+        nbytes = self._bytes_of(batch)
         if size is None:
-            size = BatchSize(batch.num_rows, batch.nbytes, batch.nbytes, is_packed=False)
+            size = BatchSize(batch.num_rows, nbytes, nbytes, is_packed=False)
             self._reserve(size)
         self._batch = batch
-        self._find_rows(size.row_bytes(self._table))
+        self._find_rows(size.row_bytes(self._table), nbytes)
         return None
 
     def _reserve(self, size: BatchSize) -> None:
         self._lease.settle(max(self._lease.nbytes, size.least_bytes(self._table)))
 
-    def _find_rows(self, row_bytes: int) -> None:
-        """Finds how many rows to make at a time; room for a few is there, and for more there may be."""
+    def _reserve_dictionaries(self) -> None:
+        """Makes room for all dictionaries of the file, which are unpacked with the first batch that is read."""
+        if self._sizes is not None and not self._knows_dictionaries:
+            self._dictionaries.settle(self._sizes.dictionaries().reading_bytes)
+
+    def _keep_dictionaries(self, batch: Any) -> None:
+        if not self._knows_dictionaries:
+            held = dictionary_bytes(batch) if self._sizes is None else self._sizes.dictionaries().held_bytes
+            self._dictionaries.settle(held)
+            self._knows_dictionaries = True
+
+    def _bytes_of(self, rows: Any) -> int:
+        nbytes: int = looked_up_bytes(rows) if self._looks_up else rows.nbytes
+        return nbytes
+
+    def _find_rows(self, row_bytes: int, nbytes: int) -> None:
+        """Finds how many rows to make at a time; room for a few is there, and for more there may be.
+
+        Args:
+            row_bytes: What was reserved for each of the few.
+            nbytes: What all rows take, with what dictionaries have for them.
+        """
         share, num_rows = self._context.share, self._batch.num_rows
         few = self._at_once = few_rows(row_bytes) if row_bytes else num_rows
         self._reserved_bytes = few * row_bytes
-        wanted = 0 if share.frugal or not row_bytes else min(_MOST_ROWS, num_rows, share.spare_bytes // row_bytes)
+        each = -(-made_bytes(self._table, num_rows, nbytes) // max(1, num_rows))
+        wanted = 0 if share.frugal or not each else min(_MOST_ROWS, num_rows, share.spare_bytes // each)
         if wanted > few:
-            self._luxury = share.try_acquire((wanted - few) * row_bytes, ahead=True)
+            self._luxury = share.try_acquire(max(0, wanted * each - self._reserved_bytes), ahead=True)
         if self._luxury is not None:
-            self._at_once, self._reserved_bytes = wanted, wanted * row_bytes
+            self._at_once, self._reserved_bytes = wanted, max(wanted * each, self._reserved_bytes)
 
     def _decode(self) -> None:
         """Makes some rows of the batch, fewer where they are larger than others."""
         count = min(self._at_once, self._batch.num_rows - self._row)
         while True:
             rows = self._batch.slice(self._row, count)
-            needed = made_bytes(self._table, count, rows.nbytes)
+            needed = made_bytes(self._table, count, self._bytes_of(rows))
             if needed <= self._reserved_bytes or count == 1:
                 break
             count //= 2
@@ -189,6 +217,7 @@ class StreamedBatches:
         self._leave()
         self._lease.release()
         self._reader = None
+        self._dictionaries.release()
         self._source.close()
 
 

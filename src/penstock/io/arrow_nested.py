@@ -71,11 +71,10 @@ class NestedLists:
     Args:
         name: The column's.
         kind: Its type.
-        arrays: All of its arrays.
     """
 
-    def __init__(self, name: str, kind: Any, arrays: Iterable[Any]) -> None:
-        first = kind.list_size if _is_fixed(kind) else None
+    def __init__(self, name: str, kind: Any) -> None:
+        self._first = kind.list_size if _is_fixed(kind) else None
         self._depth = 1
         while is_nested(kind):
             kind = kind.value_type
@@ -83,27 +82,37 @@ class NestedLists:
         self._each_shape, self.dtype, self._convert = conversion(name, kind.value_type)
         self._sizes: list[int | None] = [None] * (self._depth - 1)
         self._is_rectangular = True
-        self._look_at(arrays)
-        shape = (first, *self._sizes, *self._each_shape)
-        self.spec = (TensorSpec if self._is_rectangular else RaggedSpec)(shape, self.dtype)
 
-    def _look_at(self, arrays: Iterable[Any]) -> None:
-        """Finds the lengths that all lists of a level have, and whether those of each row are equal."""
+    def look_at(self, arrays: Iterable[tuple[Any, np.ndarray | None]], is_filled: bool) -> TensorSpec | RaggedSpec:
+        """What rows are like: which lengths all lists of a level have, and whether those of each row are equal.
+
+        A row with a null in its lists counts only where that is filled: else it is no element.
+
+        Args:
+            arrays: All of the column's, each with where a struct around it is null.
+            is_filled: Whether nulls are: a list that is null is then an empty one.
+        """
         found: list[set[int]] = [set() for _ in self._sizes]
-        for array in arrays:
+        for array, around in arrays:
+            if is_filled and (around is not None or array.null_count):
+                self._first = None
             for start in range(0, len(array), _ROWS_AT_ONCE):
                 rows = array.slice(start, _ROWS_AT_ONCE)
-                levels, _ = _levels(rows, self._depth)
+                levels, base = _levels(rows, self._depth)
+                refused = np.zeros(len(rows), np.bool_) if is_filled else _with_null(levels, mask_of(base), len(rows))
                 ends = np.arange(len(rows) + 1)
                 for i, (lengths, _) in enumerate(levels):
-                    if i and len(lengths):
+                    if i:
+                        counts = np.repeat(~refused, np.diff(ends))
                         changes = np.flatnonzero(lengths[1:] != lengths[:-1]) + 1
-                        self._is_rectangular &= bool(np.isin(changes, ends).all())
-                        if len(found[i - 1]) < 2:
-                            found[i - 1].update((int(lengths.min()), int(lengths.max())))
+                        self._is_rectangular &= bool(np.isin(changes[counts[changes]], ends).all())
+                        if counts.any() and len(found[i - 1]) < 2:
+                            found[i - 1].update((int(lengths[counts].min()), int(lengths[counts].max())))
                     ends = _splits(lengths)[ends]
         if self._is_rectangular:
             self._sizes = [min(sizes) if len(sizes) == 1 else None for sizes in found]
+        shape = (self._first, *self._sizes, *self._each_shape)
+        return (TensorSpec if self._is_rectangular else RaggedSpec)(shape, self.dtype)
 
     def convert(self, array: Any, fill: Any) -> Converted:
         """The rows, each in memory of its own; where nulls are filled, lists that are null are empty ones."""
@@ -113,20 +122,17 @@ class NestedLists:
             values = values.copy()
             values[below] = fill
             below = None
-        bad = np.zeros(len(array), np.bool_)
+        below = None if below is None else np.asarray(below.reshape(len(below), -1).any(1))
+        bad = np.zeros(len(array), np.bool_) if fill is not None else _with_null(levels, below, len(array))
         bounds = np.arange(len(array) + 1)  # of each row, among the lists of a level
         inner: list[tuple[np.ndarray, list[int]]] = []
-        for lengths, mask in levels:
-            if mask is not None and fill is None:
-                bad |= _any_between(mask, bounds)
+        for lengths, _ in levels:
             splits = _splits(lengths)
             inner.append((splits, bounds.tolist()))
             bounds = splits[bounds]
-        if below is not None:
-            bad |= _any_between(np.asarray(below.reshape(len(below), -1).any(1)), bounds)
         ends = bounds.tolist()
         made = self._array if self._is_rectangular else _ragged
-        rows = [made(values[ends[i] : ends[i + 1]].copy(), inner[1:], i) for i in range(len(array))]
+        rows = [None if bad[i] else made(values[ends[i] : ends[i + 1]].copy(), inner[1:], i) for i in range(len(array))]
         return rows, bad if bad.any() else None
 
     def _array(self, values: np.ndarray, inner: list[tuple[np.ndarray, list[int]]], row: int) -> np.ndarray:
@@ -178,6 +184,19 @@ def _splits(lengths: np.ndarray) -> np.ndarray:
     splits = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=splits[1:])
     return splits
+
+
+def _with_null(
+    levels: list[tuple[np.ndarray, np.ndarray | None]], below: np.ndarray | None, num_rows: int
+) -> np.ndarray:
+    """Which rows have a null in them: a list of some level, or a value below."""
+    found = np.zeros(num_rows, np.bool_)
+    bounds = np.arange(num_rows + 1)  # of each row, among the lists of a level
+    for lengths, mask in levels:
+        if mask is not None:
+            found |= _any_between(mask, bounds)
+        bounds = _splits(lengths)[bounds]
+    return found if below is None else found | _any_between(below, bounds)
 
 
 def _any_between(mask: np.ndarray, bounds: np.ndarray) -> np.ndarray:

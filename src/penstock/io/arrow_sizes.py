@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..errors import FormatError
 from ..memory.compression import unpacking
-from ..memory.footer import BLOCK, blocks_place, num_rows
+from ..memory.footer import BLOCK, blocks_place, dictionaries_place, num_rows
 from .arrow_arrays import TableColumns
 
 __all__ = ["BatchSize", "BatchSizes", "buffers_of", "few_rows", "made_bytes"]
@@ -79,19 +79,34 @@ class BatchSizes:
             raise FormatError("the file does not end as an Arrow file does")
         (footer_bytes,) = struct.unpack("<i", end[:4])
         start = self._size - 10 - footer_bytes
-        self.num_batches, place = blocks_place(self._read(start, footer_bytes))
+        footer = self._read(start, footer_bytes)
+        self.num_batches, place = blocks_place(footer)
         self._blocks_at = start + place
+        self._num_dictionaries, place = dictionaries_place(footer)
+        self._dictionaries_at = start + place
 
     def of(self, number: int) -> BatchSize:
         """The size of one of them."""
-        offset, head_bytes, _, body_bytes = BLOCK.unpack(self._read(self._blocks_at + number * BLOCK.size, BLOCK.size))
+        return self._named_at(self._blocks_at + number * BLOCK.size, self._chosen)
+
+    def dictionaries(self) -> BatchSize:
+        """The size of all dictionaries, which Arrow reads before the first batch, those of other columns too."""
+        places = range(self._num_dictionaries)
+        sizes = [self._named_at(self._dictionaries_at + i * BLOCK.size, None) for i in places]
+        held = sum(size.held_bytes for size in sizes)
+        beside = max((size.reading_bytes - size.held_bytes for size in sizes), default=0)
+        return BatchSize(sum(size.num_rows for size in sizes), held + beside, held, any(s.is_packed for s in sizes))
+
+    def _named_at(self, place: int, chosen: Sequence[int] | None) -> BatchSize:
+        """The size of what the footer names at a byte of the file."""
+        offset, head_bytes, _, body_bytes = BLOCK.unpack(self._read(place, BLOCK.size))
         head = self._read(offset, head_bytes)
         if body_bytes < 0 or offset + head_bytes + body_bytes > self._size:
             raise FormatError(f"a batch of {body_bytes:,} bytes at byte {offset:,} of {self._size:,}")
         if not head.startswith(_CONTINUES):  # files of old have the length alone
             head = _CONTINUES + head
         body = offset + head_bytes
-        found = unpacking(head, lambda start, count: self._read(body + start, count), body_bytes, self._chosen)
+        found = unpacking(head, lambda start, count: self._read(body + start, count), body_bytes, chosen)
         rows = max(0, num_rows(head))
         if found is None:
             return BatchSize(rows, body_bytes, body_bytes, is_packed=False)
@@ -100,9 +115,10 @@ class BatchSizes:
         return BatchSize(rows, both + found.context_bytes, held, is_packed=True)
 
     def largest(self, table: TableColumns, most_looked_at: int) -> int:
-        """What it takes to read the largest of the first of them."""
+        """What it takes to read the largest of the first of them, with all dictionaries."""
         looked_at = range(min(self.num_batches, most_looked_at))
-        return max((self.of(i).least_bytes(table) for i in looked_at), default=0)
+        largest = max((self.of(i).least_bytes(table) for i in looked_at), default=0)
+        return largest and largest + self.dictionaries().reading_bytes
 
     def _read(self, start: int, count: int) -> bytes:
         if not 0 <= start <= start + count <= self._size:

@@ -15,7 +15,7 @@ import numpy as np
 from ..element import string
 from ..errors import BadType
 
-__all__ = ["Convert", "Converted", "conversion", "has_null", "is_copied", "mask_of"]
+__all__ = ["Convert", "Converted", "conversion", "has_null", "is_copied", "is_view", "mask_of"]
 
 #: Values, and where they are null (None: nowhere).
 Converted = tuple[Any, "np.ndarray | None"]
@@ -67,7 +67,7 @@ def _without_dictionary(array: Any) -> Any:
     """The values that a dictionary's numbers stand for."""
     import pyarrow as pa
 
-    if not _is_view(array.type.value_type):
+    if not is_view(array.type.value_type):
         return array.dictionary_decode()
     # Polars's categories are strings of a kind that Arrow cannot gather.
     return array.dictionary.cast(pa.large_binary()).take(array.indices)
@@ -91,11 +91,12 @@ def _is_text(kind: Any) -> bool:
         or types.is_binary(kind)
         or types.is_large_binary(kind)
         or types.is_fixed_size_binary(kind)
-        or _is_view(kind)
+        or is_view(kind)
     )
 
 
-def _is_view(kind: Any) -> bool:
+def is_view(kind: Any) -> bool:
+    """Whether strings lie anywhere, each where its view says."""
     from pyarrow import types
 
     views = [getattr(types, f"is_{view}_view", None) for view in ("string", "binary")]

@@ -1,19 +1,19 @@
 """Columns: how rows of one array are read, by the kind of array it is.
 
 A column gives rows that lie side by side with `view`, and scattered ones with `pick`, which is told more indices than
-it is to read now: where the array is in memory, the rows that will be next are asked for before they are needed.
+it is to read now: the rows that will be next are asked for before they are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from .._native import gather
 from ..block import Block
-from ..element import Structure, encode_strings
+from ..element import Structure
 from ..memory.arena import Arena
 from ..order import Index
 
@@ -30,14 +30,12 @@ class Column(Protocol):
         """The rows `index[start : start + size]`; those behind are likely to be picked next."""
 
 
-def column_of(array: Any, arena: Arena) -> Column:
-    """The column of an array, or of an h5py- or zarr-like object."""
-    if not isinstance(array, np.ndarray):
-        return _LazyColumn(array, arena)
+def column_of(array: np.ndarray, arena: Arena) -> Column:
+    """The column of an array that is not of text."""
     plain = array.view(np.ndarray)  # a memmap's own slicing is slow
     plain.flags.writeable = False
-    if plain.dtype.hasobject or plain.dtype.kind in "UST":
-        return _StringColumn(plain)
+    if plain.dtype.hasobject:
+        return _ObjectColumn(plain)
     return _PlainColumn(plain, arena) if plain.flags.c_contiguous else _StridedColumn(plain, arena)
 
 
@@ -75,8 +73,8 @@ class _StridedColumn(_PlainColumn):
         return self.array.take(index[start : start + size], 0, slot, "clip")
 
 
-class _StringColumn:
-    """Strings become `bytes`."""
+class _ObjectColumn:
+    """Rows are references to the user's objects."""
 
     __slots__ = ("_array",)
 
@@ -84,42 +82,16 @@ class _StringColumn:
         self._array = array
 
     def view(self, part: slice) -> np.ndarray:
-        return _encoded(self._array[part])
+        return self._array[part]
 
     def pick(self, index: np.ndarray, start: int, size: int) -> np.ndarray:
-        return _encoded(self._array[index[start : start + size]])
-
-
-class _LazyColumn:
-    """An array on disk or elsewhere that reads what is sliced."""
-
-    __slots__ = ("_arena", "_array")
-
-    def __init__(self, array: Any, arena: Arena) -> None:
-        self._array = array
-        self._arena = arena
-
-    def view(self, part: slice) -> np.ndarray:
-        return _encoded(np.asarray(self._array[part.start : part.stop]))
-
-    def pick(self, index: np.ndarray, start: int, size: int) -> np.ndarray:
-        """Reads in runs of neighbours and in rising order, as such stores like to be read."""
-        wanted = index[start : start + size]
-        order = np.argsort(wanted, kind="stable")
-        rising = wanted[order]
-        out = self._arena.empty((size, *self._array.shape[1:]), np.dtype(self._array.dtype))
-        starts = np.flatnonzero(np.concatenate([[True], np.diff(rising) > 1]))
-        for begin, end in zip(starts, [*starts[1:], rising.size], strict=True):
-            first = int(rising[begin])
-            run = np.asarray(self._array[first : int(rising[end - 1]) + 1])
-            out[order[begin:end]] = run[rising[begin:end] - first]
-        return _encoded(out)
+        return self._array.take(index[start : start + size], 0)
 
 
 class ColumnReader:
     """Reads rows of columns: a read-only view for a slice, one gather into a reused slot for indices."""
 
-    def __init__(self, structure: Structure, columns: list[Any], arena: Arena) -> None:
+    def __init__(self, structure: Structure, columns: list[np.ndarray], arena: Arena) -> None:
         self._structure = structure
         self._columns = [column_of(column, arena) for column in columns]
 
@@ -134,7 +106,3 @@ class ColumnReader:
         for column in self._columns:  # not a comprehension: that is a call, which small batches feel
             columns.append(column.pick(index, start, size))
         return Block(size, self._structure, columns, None, False, None)
-
-
-def _encoded(array: np.ndarray) -> np.ndarray:
-    return encode_strings(array) if array.dtype.kind in "UST" else array

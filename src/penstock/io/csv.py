@@ -15,14 +15,16 @@ from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, argument
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import TableColumns
+from .csv_rows import RowEnds
 from .file_window import FileWindow
 from .large_integers import about_integers, in_csv
 from .paths import expand_paths, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
-from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, rows_that_parse
+from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, parsing_pool, rows_that_parse
 
 __all__ = ["FromCsv"]
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COLUMN = re.compile(r"In CSV column #(\d+): ")
 
 
@@ -42,7 +44,8 @@ class FromCsv(StreamsFiles, Op):
         dtypes: Types by column, instead of those found.
         header: Whether the first row of each file holds the names of columns; they are f0, f1, … otherwise.
         delimiter: What stands between fields.
-        quotes: Whether fields may stand in quotes, with delimiters and line ends inside.
+        quotes: Whether fields may stand in quotes, with delimiters and line ends inside. A quote opens a field only as
+            its first character: elsewhere it is text.
         fill_null: A value in the place of empty fields, in the columns that can hold it, or a dict of values by column.
         buffer_size: Bytes to read and parse at a time, 256 kB unless given; fewer where the budget is short.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
@@ -94,12 +97,12 @@ class FromCsv(StreamsFiles, Op):
         block, is_all = first_block(path)
         rows = _CsvRows(self, None)
         end = len(block) if is_all else rows.last_end(block, 0, len(block)) or len(block)
-        first = bytes(block[:end])
+        first = bytes(block[:end]).removeprefix(_BYTE_ORDER_MARK)
         if not first.strip():
             raise FormatError(f"{path}: expected CSV rows to find the columns in, the file is empty")
         try:
             names = rows.width_of(first)
-            body = first[rows.first_end(block, 0, end) :] if self.header else first
+            body = first[rows.header_end(first) :] if self.header else first
             kept = rows_that_parse(body, rows.split, lambda text: rows.closed_table_of(text, names))
             if kept.strip():
                 as_text = functools.partial(_as_text, rows, kept, names)
@@ -107,7 +110,7 @@ class FromCsv(StreamsFiles, Op):
             elif set(self.columns or names) <= set(self.dtypes or ()):
                 schema = pa.schema([(name, pa.null()) for name in names])
             else:
-                raise FormatError(f"{path}: expected CSV rows to find the types in, {_nothing(body)}")
+                raise FormatError(f"{path}: expected CSV rows to find the types in, {_nothing(body, rows)}")
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: expected CSV rows to find the columns in, got: {str(error)[:300]}") from None
 
@@ -133,11 +136,11 @@ class FromCsv(StreamsFiles, Op):
         return f"from_csv({shown_paths(self._paths)}{columns})"
 
 
-def _nothing(body: bytes) -> str:
+def _nothing(body: bytes, rows: _CsvRows) -> str:
     """Why there are no rows to be seen."""
     if not body.strip():
         return "there is only a header; give dtypes of all columns"
-    quote = ": a quote is not closed" if body.count(b'"') % 2 else ""
+    quote = ": a quote is not closed" if rows.is_open(body) else ""
     return f"got none in {body[:60]!r}{quote}"
 
 
@@ -148,10 +151,13 @@ def _as_text(rows: _CsvRows, text: bytes, names: list[str], name: str) -> Any:
     return rows.table_of(text, names, {name: pa.binary()}).column(name)
 
 
-class _CsvRows:
+class _CsvRows(RowEnds):
     """How rows are cut out of a CSV file, and parsed."""
 
+    blank = b"\r\n"
+
     def __init__(self, op: FromCsv, table: TableColumns | None) -> None:
+        super().__init__(op.delimiter, op.quotes)
         self._op = op
         self._names: list[str] = []
         if table is not None:
@@ -160,16 +166,24 @@ class _CsvRows:
 
     def begin(self, path: str, window: FileWindow) -> None:
         """Reads the names of columns, which may stand in another order than in the first file."""
+        import pyarrow as pa
+
+        window.need(len(_BYTE_ORDER_MARK))
+        if window.peek(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK:
+            window.drop(len(_BYTE_ORDER_MARK))
         if not self._op.header:
             return
         while (end := self.first_end(window.data, window.start, window.stop)) < 0:
-            if not window.more():
+            if not window.double():
                 end = window.stop
                 break
-        if not len(window):
-            raise FormatError(f"{path}: expected a row with the names of columns, the file is empty")
         row = bytes(window.data[window.start : end])
-        self._names = self.width_of(row)
+        if not row.strip(self.blank):
+            raise FormatError(f"{path}: expected a row with the names of columns, the file is empty")
+        try:
+            self._names = self.width_of(row)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise FormatError(f"{path}: expected a row with the names of columns, got: {str(error)[:300]}") from None
         missing = [name for name in self.table.names if name not in self._names]
         if missing:
             raise FormatError(f"{path}: expected a column {missing[0]}, got {', '.join(self._names):.200}")
@@ -177,57 +191,38 @@ class _CsvRows:
 
     def width_of(self, text: bytes) -> list[str]:
         """The names in the first row, or those that its fields get."""
-        row = text[: self.first_end(bytearray(text), 0, len(text))] if b"\n" in text else text
+        row = text[: self.header_end(text)]
         if not self._op.header:
             return [f"f{i}" for i in range(self.table_of(row, []).num_columns)]
-        return list(self.table_of(row if row.endswith(b"\n") else row + b"\n", None).schema.names)
+        return list(self.table_of(row + b"\n", None).schema.names)
 
-    def first_end(self, data: bytearray, start: int, stop: int) -> int:
-        """Where the first row ends; below 0 if it does not."""
-        end = data.find(b"\n", start, stop)
-        while end >= 0 and self._op.quotes and data.count(b'"', start, end) % 2:
-            end = data.find(b"\n", end + 1, stop)
-        return end + 1 if end >= 0 else -1
-
-    def last_end(self, data: bytearray, start: int, stop: int) -> int:
-        end = data.rfind(b"\n", start, stop)
-        # A line end behind an odd number of quotes stands inside of a field.
-        while end >= 0 and self._op.quotes and data.count(b'"', start, end) % 2:
-            end = data.rfind(b"\n", start, end)
-        return start if end < 0 else end + 1
-
-    def split(self, text: bytes) -> list[bytes]:
-        rows, data, start = [], bytearray(text), 0
-        while start < len(data):
-            end = self.first_end(data, start, len(data))
-            end = len(data) if end < 0 else end
-            rows.append(text[start:end])
-            start = end
-        return rows
+    def header_end(self, text: bytes) -> int:
+        """Where the first row of a file ends, of which there may be no other."""
+        end = self.first_end(text, 0, len(text))
+        return len(text) if end < 0 else end
 
     def parse(self, text: bytes) -> Any:
-        table = self.closed_table_of(text, self._names, {name: self._op._types[name] for name in self.table.names})
+        types = {name: self._op._types[name] for name in self.table.names}
+        # Rows that end were cut out of the file as such; else it is the rest of the file.
+        is_rest = self.first_end(text, 0, len(text)) < 0
+        table = (self.closed_table_of if is_rest else self.table_of)(text, self._names, types)
         return table.select(self.table.names).combine_chunks().to_batches()[0]
 
     def closed_table_of(self, text: bytes, names: list[str], types: dict[str, Any] | None = None) -> Any:
         """Rows as a table; refused where a quote is open at the end, in which Arrow would put all that follows it."""
         import pyarrow as pa
 
-        with_one_more = None
-        if self._op.quotes and text.count(b'"') % 2:
-            # Most odd quotes are part of a text that stands in none: then a row that is put behind them is one more.
-            row = b'\n""' + self._op.delimiter.encode() * (len(names) - 1) + b"\n"
-            with_one_more = self.table_of(text + row, names, types).num_rows
-        table = self.table_of(text, names, types)
-        if table.num_rows == with_one_more:
+        if self.is_open(text):
             raise pa.ArrowInvalid("a quote is not closed")
-        return table
+        return self.table_of(text, names, types)
 
     def table_of(self, text: bytes, names: list[str] | None, types: dict[str, Any] | None = None) -> Any:
         """Text as a table: names None are in the first row, no names are made up, no types are found."""
         import pyarrow as pa
         from pyarrow import csv
 
+        if text.startswith(_BYTE_ORDER_MARK):  # inside of a file it is text, and Arrow would leave it out
+            text = b"\n" + text
         read = csv.ReadOptions(
             use_threads=False,
             block_size=len(text) + 1,
@@ -242,7 +237,7 @@ class _CsvRows:
         convert = csv.ConvertOptions(
             column_types=types, include_columns=list(types) if types else None, null_values=[""], check_utf8=False
         )
-        return csv.read_csv(pa.BufferReader(text), read, parse, convert)
+        return csv.read_csv(pa.BufferReader(text), read, parse, convert, parsing_pool())
 
     def explain(self, error: BaseException, text: bytes) -> str:
         said = str(error).splitlines()[0][:300]

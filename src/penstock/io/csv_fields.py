@@ -36,7 +36,7 @@ class CsvField:
                 raise BadArgument(
                     f"record_defaults: expected a dtype or one value for field {number}, got {default!r:.60}"
                 )
-            dtype = string if array.dtype.kind in "OUS" else array.dtype
+            dtype = string if array.dtype.kind in "OUST" else array.dtype
             if array.size:
                 value = array.reshape(-1)[0]
                 value = _as_bytes(value) if dtype == string else value
@@ -81,7 +81,7 @@ def _as_dtype(value: Any) -> np.dtype[Any] | None:
     if value in (bytes, str, object) if isinstance(value, type) else False:
         return string
     if isinstance(value, np.dtype):
-        return string if value.kind in "OUS" else value
+        return string if value.kind in "OUST" else value
     return np.dtype(value) if isinstance(value, type) and issubclass(value, (np.generic, int, float)) else None
 
 

@@ -18,7 +18,7 @@ from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec
 from .csv_fields import CsvField
-from .file_window import FileWindow, of_stream
+from .file_window import FileWindow, closed_on_error, of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, open_stream, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error
@@ -168,14 +168,11 @@ class _Records:
         begin = 0 if compressed else offset
         stream = open_stream(path, op.compression_type, begin)
         self._window = FileWindow(stream, context.share, op.buffer_size, begin)
-        try:
+        with closed_on_error(self):
             if compressed:
                 self._window.pass_over(offset)
             #: What is wrong with the header, which is told in the place of a first element, as in tf.data.
             self._bad_header = self._header() if position is None and op.header else ""
-        except BaseException:
-            self._window.close()
-            raise
 
     def _header(self) -> str:
         """Reads the header; what is wrong with it."""
@@ -196,7 +193,7 @@ class _Records:
                     window.drop(end - window.start)
                     return fields, wrong
             looked = len(window)
-            if not window.more() and looked == len(window):
+            if not window.double() and looked == len(window):
                 if not looked:
                     return None
                 return self._last()

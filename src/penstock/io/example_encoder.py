@@ -14,7 +14,8 @@ import numpy as np
 from .._native import encode_examples as native_encode_examples
 from .._native import encode_feature_lists as native_encode_feature_lists
 from .._native import encode_plain_example
-from ..element import Ragged, Sparse, encode_strings, string
+from ..byte_strings import encode_strings
+from ..element import Ragged, Sparse, string
 from ..errors import BadArgument, BadType
 from .sparse_lists import list_of
 
@@ -182,7 +183,10 @@ def _values(name: str, given: Any) -> Any:
             raise BadArgument(f"feature {name!r}: an Example stores int64, which cannot hold {int(array.max())}")
         return np.require(array, np.int64, ["C", "A"]).reshape(-1)
     if code in "OSUT":
-        strings = encode_strings(array).reshape(-1).tolist()
+        try:
+            strings = encode_strings(array).reshape(-1).tolist()
+        except BadType as error:  # one is missing
+            raise BadType(f"feature {name!r}: {error}") from None
         if all(type(item) is bytes for item in strings):
             return strings
         wrong = next(type(item).__name__ for item in strings if type(item) is not bytes)

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..element import encode_strings, string
+from ..byte_strings import encode_strings, is_text
+from ..element import string
 from ..errors import BadArgument, BadType
 
 __all__ = [
@@ -58,7 +59,7 @@ def _dtype(given: Any) -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(given)
     except TypeError:
         raise BadType(f"dtype: expected float32, int64 or bytes, got {given!r}") from None
-    if dtype.kind in "SU":
+    if is_text(dtype):
         return string
     if dtype not in _KINDS or given is None:
         raise BadArgument(

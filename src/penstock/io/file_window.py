@@ -7,11 +7,16 @@ it cannot hold, if the budget allows; so what a file says of its own sizes never
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from ..errors import FormatError
 from ..memory.ledger import Share
 from ..plan.footprint import Footprint, Sizes, times
 from .inflate import Stream
 
-__all__ = ["SMALLEST_BYTES", "FileWindow", "of_stream"]
+__all__ = ["SMALLEST_BYTES", "FileWindow", "closed_on_error", "of_stream"]
 
 SMALLEST_BYTES = 4096
 #: What is read at a time where nothing else was asked for, as in tf.data.
@@ -33,11 +38,8 @@ class FileWindow:
     def __init__(self, stream: Stream, share: Share, wanted_bytes: int | None = None, offset: int = 0) -> None:
         self._stream = stream
         self._lease = share.acquire(0)
-        try:
+        with closed_on_error(stream):
             self._lease.settle(stream.held_bytes + 2 * SMALLEST_BYTES, single=True)
-        except BaseException:
-            stream.close()
-            raise
         size = max(SMALLEST_BYTES, wanted_bytes or DEFAULT_BYTES)
         self._luxury = None
         while size > SMALLEST_BYTES and not share.frugal and self._luxury is None:
@@ -68,6 +70,19 @@ class FileWindow:
         self.stop += count
         self.ended = not count
         return not self.ended
+
+    def double(self) -> bool:
+        """Reads on until there is twice as much, or the buffer is full; False at the end of the stream.
+
+        For who goes through all that is there each time to find the end of something: streams may give little at once.
+        """
+        had = len(self)
+        try:
+            self.need(max(had + 1, min(2 * had, len(self.data))))
+        except FormatError:  # which comes again, behind what came
+            if len(self) == had:
+                raise
+        return len(self) > had
 
     def _grow(self) -> None:
         size, held = 2 * len(self.data), self._stream.held_bytes
@@ -123,6 +138,20 @@ class FileWindow:
         if self._luxury is not None:
             self._luxury.release()
             self._luxury = None
+
+
+class _Closed(Protocol):
+    def close(self) -> None: ...
+
+
+@contextmanager
+def closed_on_error(file: _Closed) -> Iterator[None]:
+    """Closes a file if it cannot be taken to the place where reading begins: nobody else will have it to close it."""
+    try:
+        yield
+    except BaseException:
+        file.close()
+        raise
 
 
 def of_stream(sizes: Sizes, wanted_bytes: int | None, held_bytes: int = 0) -> Footprint:

@@ -19,7 +19,7 @@ from ..plan.footprint import ElementSize, Footprint, Sizes, one_element
 from ..plan.op import Context, Op, Reader, Room, argument
 from ..plan.traits import CURSOR, SOURCE, Traits
 from ..spec import UNKNOWN, Spec, TensorSpec
-from .file_window import FileWindow, of_stream
+from .file_window import FileWindow, closed_on_error, of_stream
 from .inflate import InflatedStream
 from .paths import RandomFile, check_compression, expand_paths, open_random, open_stream, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error
@@ -257,6 +257,11 @@ class _RecordReader:
         self._files[number] = file  # the last is the latest
         return file
 
+    def close(self) -> None:
+        """Closes the files; what is read later opens them again."""
+        while self._files:
+            self._files.popitem()[1].close()
+
 
 class _StreamedRecords:
     """The records of a file that is read from its beginning, from a number on."""
@@ -272,14 +277,11 @@ class _StreamedRecords:
             if misfit is not None:
                 raise misfit
         self._window = FileWindow(open_stream(path, op.compression_type), context.share, op._buffer)
-        try:
+        with closed_on_error(self):
             header = op.header_bytes or 0
             if self._window.pass_over(header) < header:
                 raise FormatError(f"{path}: expected a header of {header:,} bytes, got {self._window.offset:,} bytes")
             self.skip(position)
-        except BaseException:
-            self._window.close()
-            raise
 
     def _has_one(self) -> bool:
         """Whether another record follows; what follows the last must be the footer."""

@@ -16,7 +16,8 @@ from ..errors import BadType, PenstockError, SpecMismatch, StateError
 from ..plan.footprint import Footprint, Sizes, one_element
 from ..plan.op import Context, Op, show
 from ..plan.traits import Traits
-from ..spec import UNSEEN, Spec, TensorSpec, check_element, describe, spec_leaves
+from ..signature import check_element, own_signature
+from ..spec import UNSEEN, Spec, TensorSpec, describe
 
 __all__ = ["FromGenerator"]
 
@@ -35,8 +36,9 @@ class FromGenerator(Op):
 
     Args:
         generator: A function that returns an iterable: a generator function, for example.
-        output_signature: A nest of `TensorSpec` that all values must fit. Values are converted to its dtypes where that
-            loses nothing. None: values are taken as they come.
+        output_signature: A nest of `TensorSpec`, `RaggedSpec` and `SparseSpec`, or of TensorFlow's, that all values
+            must fit. They are converted to its dtypes where that loses nothing, and ragged and sparse tensors of
+            TensorFlow's to `Ragged` and `Sparse`. None: values are taken as they come.
         args: Arguments for `generator`; it gets them as NumPy values.
         output_types: A nest of dtypes, as an older way to write the signature.
         output_shapes: A nest of shapes to go with `output_types`.
@@ -78,9 +80,7 @@ class FromGenerator(Op):
         if self.output_types is not None:
             signature = _typed(self.output_types, self.output_shapes)
         elif self.output_signature is not None:
-            signature = _own_specs(self.output_signature)
-            if not spec_leaves(signature):
-                raise BadType("output_signature: expected at least one TensorSpec, got none")
+            signature = own_signature(self.output_signature)
         if self.args is not None and not isinstance(self.args, (tuple, list)):
             raise BadType(f"args: expected a tuple of arguments, got {type(self.args).__name__} {self.args!r:.60}")
         object.__setattr__(self, "_signature", signature)
@@ -110,19 +110,6 @@ class FromGenerator(Op):
         signature = "" if self._signature is UNSEEN else f", {describe(self._signature)}"
         args = "" if not self._args else f", args={show(self._args)}"
         return f"{self.name}({show(self.generator)}{signature}{args})"
-
-
-def _own_specs(signature: Any) -> Any:
-    """The signature with tf.TensorSpec, which people bring along, as our own."""
-    if isinstance(signature, tuple):
-        parts = [_own_specs(part) for part in signature]
-        return type(signature)(*parts) if hasattr(signature, "_fields") else tuple(parts)
-    if isinstance(signature, dict):
-        return {key: _own_specs(part) for key, part in signature.items()}
-    if type(signature).__name__ == "TensorSpec" and not isinstance(signature, TensorSpec):
-        shape = None if getattr(signature.shape, "rank", 0) is None else tuple(signature.shape)
-        return TensorSpec(shape, signature.dtype)
-    return signature
 
 
 def _typed(types: Any, shapes: Any) -> Any:
@@ -166,7 +153,7 @@ class _GeneratorCursor(Cursor):
         self._make = make
         self._signature = signature
         # Most values are of one kind and need no second look.
-        plain = isinstance(signature, TensorSpec) and signature.shape in ((), None) and signature.dtype != string
+        plain = type(signature) is TensorSpec and signature.shape in ((), None) and signature.dtype != string
         self._scalar = signature.dtype.type if plain else None
         self._values: Iterator[Any] | None = None
         self._taken = 0

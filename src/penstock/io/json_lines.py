@@ -21,7 +21,7 @@ from .file_window import FileWindow
 from .large_integers import about_integers, in_json
 from .paths import expand_paths, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
-from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks
+from .row_chunks import ChunkedRows, arrow_types, first_block, of_chunks, parsing_pool
 
 __all__ = ["FromJsonLines"]
 
@@ -195,11 +195,13 @@ def _parsed(text: bytes, schema: Any, refuses_others: bool) -> Any:
 
     read = json.ReadOptions(use_threads=False, block_size=len(text) + 1)
     others = "infer" if schema is None else "error" if refuses_others else "ignore"
-    return json.read_json(pa.BufferReader(text), read, json.ParseOptions(schema, False, others))
+    return json.read_json(pa.BufferReader(text), read, json.ParseOptions(schema, False, others), parsing_pool())
 
 
 class _JsonRows:
     """How lines are cut out of a file, and parsed."""
+
+    blank = b"\r\n \t"
 
     def __init__(self, table: TableColumns, schema: Any, refuses_others: bool) -> None:
         self.table = table

@@ -39,6 +39,8 @@ _MOST_ROWS = 1 << 14
 _PURGED_PART = 8
 # All columns are open at a time if their pages take no more than this part of what stages have in common.
 _PART_FOR_PAGES = 0.75
+# So many rows that cannot be read are told at a time: errors are not on the ledger.
+_MOST_FAILED = 256
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,8 +50,8 @@ class FromParquet(StreamsFiles, Op):
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
     list an array of its own length, a struct a dict. Lists of one length in a list are an array of more dimensions. All
     files must have the columns of the first, in the same types (with `on_error="skip"`, of the first that can be read).
-    A row with a null where none can be, or with lists of unequal lengths in one, and a damaged row group, are errors in
-    their place, and what follows is read.
+    A row with a null where none can be, or with lists of unequal lengths in one, and each row of a damaged row group
+    that cannot be read any more, are errors in their place, and what follows is read.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them.
@@ -135,7 +137,11 @@ class FromParquet(StreamsFiles, Op):
 
 
 class _Rows:
-    """The rows of one file from a position on."""
+    """The rows of one file from a position on.
+
+    A row group has as many elements as the footer gives it rows, damaged or not: so it can be skipped unread, and
+    workers who share the rows by number agree on them.
+    """
 
     def __init__(self, path: str, table: TableColumns, context: Context, position: State) -> None:
         self._path = path
@@ -152,20 +158,22 @@ class _Rows:
         self._offset = 0  # of the next row in what is decoded
         self._unpurged_bytes = 0
         self._to_drop = self._row  # rows of the group before the position
+        self._damage: str | None = None  # why no more rows of the group can be read
         try:
             self._open.check(table)
         except BaseException:
             self.close()
             raise
-        self._before = sum(self._open.metadata.row_group(i).num_rows for i in range(self._group))
+        self._before = sum(self._open.rows_by_group[: self._group])
 
     def read(self, n: int, room: Room) -> Block | None:
         while self._decoded is None:
-            if self._group >= self._open.metadata.num_row_groups:
+            if self._group >= len(self._open.rows_by_group):
                 return None
-            failed = self._decode()
-            if failed is not None:
-                return Block.of_rows([Failed(failed)], has_failures=True)
+            if self._damage is None:
+                self._decode()
+            if self._damage is not None:
+                return self._failed(n, self._damage)
         decoded, start = self._decoded, self._offset
         stop = min(start + n, decoded.num_rows)
         if self._table.is_exact and not decoded.bad:
@@ -194,18 +202,35 @@ class _Rows:
     def _where(self, row: int) -> str:
         return f"{self._path}, row {self._before + self._row + row - self._offset:,}"
 
-    def _decode(self) -> FormatError | None:
-        """Decodes some rows; an error if the row group cannot be read, and is left."""
+    def _failed(self, n: int, damage: str) -> Block:
+        """The next rows of a row group that cannot be read: errors, so that every row keeps its place."""
+        count = min(n, self._rows_left, _MOST_FAILED)
+        texts = [f"{self._path}, row {self._before + self._row + i:,}: {damage}" for i in range(count)]
+        self._row += count
+        if not self._rows_left:
+            self._end_group()
+        return Block.of_rows([Failed(FormatError(text)) for text in texts], has_failures=True)
+
+    @property
+    def _rows_left(self) -> int:
+        """Rows of the group that were not given."""
+        return max(0, self._open.rows_by_group[self._group] - self._row)
+
+    def _decode(self) -> None:
+        """Decodes some rows of the group, or ends it after the last, or finds that it is damaged."""
         import pyarrow as pa
 
+        if not self._rows_left:
+            self._end_group()
+            return
         try:
             if self._batches is None:
                 self._begin_group()
             assert self._batches is not None
             batch = next(self._batches, None)
             if batch is None:
-                self._end_group()
-                return None
+                self._give_up(f"{self._at}: expected {self._rows_left:,} rows more, as the footer says, got none")
+                return
             self._unpurged_bytes += batch.nbytes
             if self._unpurged_bytes > self._context.share.budget_bytes // _PURGED_PART:
                 self._unpurged_bytes = 0
@@ -217,17 +242,23 @@ class _Rows:
             self._to_drop = self._row
             raise
         except FormatError as error:
-            self._end_group()
-            return error
+            self._give_up(str(error).removeprefix(f"{self._path}, "))
+            return
         except (pa.ArrowException, OSError) as error:
-            at = f"row group {self._group}, after row {self._before + self._row:,}"
-            self._end_group()
-            return FormatError(f"{self._path}, {at}: expected Parquet data, got: {brief(error)}")
+            self._give_up(f"{self._at}: expected Parquet data, got: {brief(error)}")
+            return
         dropped = min(self._to_drop, decoded.num_rows)
         self._to_drop -= dropped
         if dropped < decoded.num_rows:
             self._decoded, self._offset = decoded, dropped
-        return None
+
+    @property
+    def _at(self) -> str:
+        return f"row group {self._group}, after row {self._before + self._row:,}"
+
+    def _give_up(self, why: str) -> None:
+        self._leave_group()
+        self._damage = why
 
     def _excess(self, batch: Any) -> int:
         """What a batch takes beyond what was reserved for it as a luxury."""
@@ -274,10 +305,10 @@ class _Rows:
 
     def _end_group(self) -> None:
         self._leave_group()
-        if self._group < self._open.metadata.num_row_groups:
-            self._before += self._open.metadata.row_group(self._group).num_rows
+        self._before += self._open.rows_by_group[self._group]
         self._group += 1
         self._row = self._to_drop = 0
+        self._damage = None
 
     def _leave_group(self) -> None:
         self._forget()
@@ -299,14 +330,14 @@ class _Rows:
 
     def skip(self, n: int) -> int:
         skipped = 0
-        while skipped < n and self._group < self._open.metadata.num_row_groups:
-            left = self._open.metadata.row_group(self._group).num_rows - self._row
+        while skipped < n and self._group < len(self._open.rows_by_group):
+            left = self._rows_left
             if left <= n - skipped:
                 self._end_group()
                 skipped += left
                 continue
             if self._decoded is None:
-                self._to_drop += n - skipped
+                self._to_drop += n - skipped  # nothing is, where the group is damaged
                 self._row += n - skipped
                 return n
             passed = min(n - skipped, self._decoded.num_rows - self._offset)

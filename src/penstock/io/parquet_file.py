@@ -113,6 +113,8 @@ class OpenParquet:
             source.close()
             raise FormatError(f"{path}: expected a Parquet file, got {size:,} bytes: {brief(error)}") from None
         self.metadata = self.file.metadata
+        #: How many rows each row group has, also one of which none can be read.
+        self.rows_by_group = _rows_by_group(self.metadata)
         self._source = source
         self._is_local = is_local(path)  # elsewhere each look is a request
 
@@ -130,6 +132,10 @@ class OpenParquet:
     def group(self, number: int, table: TableColumns, by_pages: bool = False) -> RowGroup:
         """What a row group takes, with pages as writers make them at most, or `by_pages` as they are in this file."""
         metadata = self.metadata.row_group(number)
+        num_rows = self.rows_by_group[number]
+        if num_rows != metadata.num_rows:
+            at = f"{self.path}, row group {number}"
+            raise FormatError(f"{at}: expected as many rows as values at most, got {metadata.num_rows:,} in the footer")
         varying, levels = 0, 0
         pages: dict[str, int] = {}
         wanted = {leaf.path[0]: leaf for leaf in table.leaves}
@@ -152,7 +158,6 @@ class OpenParquet:
                 varying += nbytes
             of_column = self.file.schema.column(i)
             levels += ((of_column.max_definition_level > 0) + (of_column.max_repetition_level > 0)) * column.num_values
-        num_rows = max(0, metadata.num_rows)
         # Values of their own lengths lie in Arrow's buffers and again as objects.
         strings = sum(leaf.row_bytes is None for leaf in table.leaves) * (leaf_bytes(b"") + 24)
         # Of two bytes each, in memory that grows to twice as much.
@@ -175,12 +180,12 @@ class OpenParquet:
     def layout(self, table: TableColumns, most_looked_at: int) -> Layout:
         """What the file's rows take, judged by this many row groups; where it is far away, by its footer."""
         self.check(table)
-        num_groups = self.metadata.num_row_groups
+        num_groups = len(self.rows_by_group)
         looked_at = range(min(num_groups, most_looked_at) if self._is_local else num_groups)
         groups = [self.group(i, table, by_pages=self._is_local) for i in looked_at]
         floor = max((group.floor_bytes for group in groups), default=0)
         held = max((group.held_bytes for group in groups), default=0)
-        return Layout(max(0, self.metadata.num_rows), num_groups, floor, held)
+        return Layout(sum(self.rows_by_group), num_groups, floor, held)
 
     def batches(self, group: int, names: list[str], num_rows: int) -> Generator[Any, None, None]:
         """Some columns of a row group as record batches of so many rows."""
@@ -199,6 +204,20 @@ class OpenParquet:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _rows_by_group(metadata: Any) -> list[int]:
+    """The rows of each row group; one, which is an error, where the footer gives more than there can be.
+
+    It says how many there are in all, too. Where that is another number it is damaged, and nobody should wait for the
+    rows that it makes up.
+    """
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows = [group.num_rows for group in groups]
+    if sum(rows) == metadata.num_rows and min(rows, default=0) >= 0:
+        return rows
+    most = [max((group.column(i).num_values for i in range(group.num_columns)), default=0) for group in groups]
+    return [n if 0 <= n <= values else 1 for n, values in zip(rows, most, strict=True)]
 
 
 def _check_paths(schema: Any) -> None:

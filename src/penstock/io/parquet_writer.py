@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -87,9 +88,22 @@ class ParquetWriter:
         self._lease.settle(_TIMES_HELD * self._nbytes + self._new.held_bytes, single=True)
 
     def _wait(self, leaves: list[np.ndarray], count: int) -> None:
+        for i, (more, spec) in enumerate(zip(leaves, self._specs, strict=True)):
+            if spec.dtype.kind in "mM" and np.isnat(more).any():
+                raise self._not_a_time(more, i)
         for stacks, more in zip(self._waiting, leaves, strict=True):
             stacks.append(more)
         self._num_waiting += count
+
+    def _not_a_time(self, leaf: np.ndarray, number: int) -> BadArgument:
+        """Why a NaT is not written: it would be a null, and a row with one is refused when it is read."""
+        assert self._structure is not None
+        row = self._num_rows + self._num_waiting + int(np.argwhere(np.isnat(leaf))[0][0])
+        name = list(_names(_named(self._structure)))[number]
+        return BadArgument(
+            f"element {row:,}: expected a time in column {name}, got NaT, which in Parquet is a null: no element has "
+            "one. Put another value in its place in a map, or leave such elements out with a filter"
+        )
 
     def _leaves_of(self, row: Any) -> list[Any]:
         """The leaves of an element, each of which belongs in its column."""
@@ -246,6 +260,12 @@ def _parts(structure: Structure) -> Any:
         keys = [key for key, name in zip(structure.keys, names, strict=True) if name == twice[0]]
         raise BadType(f"expected columns with names of their own, got {twice[0]!r} for each of {keys}")
     return dict(zip(names, map(_parts, structure.children), strict=True))
+
+
+def _names(nest: Any, above: str = "") -> Iterator[str]:
+    """The name of each column of a nest, with those of the structs that it is in."""
+    for name, part in nest.items():
+        yield from [above + name] if part is None else _names(part, f"{above}{name}.")
 
 
 def _nested(nest: Any, columns: Any) -> tuple[list[str], list[Any]]:

@@ -64,7 +64,10 @@ def first_look(paths: Sequence[str], look: Callable[[str], Any], on_error: str) 
                 raise
             first_error = first_error or error
     assert first_error is not None
-    raise first_error
+    try:
+        raise first_error
+    finally:
+        del first_error  # its traceback has this frame
 
 
 class StreamsFiles:

@@ -20,7 +20,7 @@ from ..errors import FormatError, OverBudget
 from ..frames import forget_frames
 from ..memory.ledger import Share
 from ..plan.op import Context, Room
-from .file_window import DEFAULT_BYTES, SMALLEST_BYTES
+from .file_window import DEFAULT_BYTES, SMALLEST_BYTES, closed_on_error
 from .inflate import Stream
 from .paths import is_local, local_path, open_stream, readable
 from .record_errors import FRAME_BYTES, Stop, damaged, truncated
@@ -95,11 +95,8 @@ class StreamedRecords:
                 found = os.stat(local_path(path))
                 self._size = found.st_size if stat.S_ISREG(found.st_mode) else None
         self._stream: Stream = open_stream(path, compression, 0 if compression else offset)
-        try:
+        with closed_on_error(self._stream):
             self._lease = context.share.acquire(self._stream.held_bytes)
-        except BaseException:
-            self._stream.close()
-            raise
         self._data: np.ndarray = np.empty(0, _BYTES)
         self._start = self._stop = 0  # what is there and not taken yet
         self._offset = 0 if compression else offset  # of `_data[_start]` in the file
@@ -108,11 +105,8 @@ class StreamedRecords:
         self._each = 0.0  # bytes of a record, as seen
         self._forget_found()
         if compression and offset:
-            try:
+            with closed_on_error(self):
                 self._pass_over(offset)
-            except BaseException:
-                self.close()
-                raise
 
     def _forget_found(self) -> None:
         self._offsets = self._lengths = np.empty(0, _INT64)

@@ -22,11 +22,11 @@ from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Room
 from ..spec import TensorSpec
 from .arrow_arrays import Decoded, TableColumns
-from .file_window import SMALLEST_BYTES, FileWindow, of_stream
+from .file_window import SMALLEST_BYTES, FileWindow, closed_on_error, of_stream
 from .inflate import InflatedStream
 from .paths import open_stream, stored_compression
 
-__all__ = ["ChunkedRows", "RowFormat", "arrow_types", "first_block", "of_chunks", "rows_that_parse"]
+__all__ = ["ChunkedRows", "RowFormat", "arrow_types", "first_block", "of_chunks", "parsing_pool", "rows_that_parse"]
 
 #: What is read to find the types, at most.
 FIRST_BLOCK_BYTES = 1 << 20
@@ -38,6 +38,8 @@ class RowFormat(Protocol):
     """How rows are cut out of a file, and parsed."""
 
     table: TableColumns
+    #: What a line may consist of that is no row.
+    blank: bytes
 
     def begin(self, path: str, window: FileWindow) -> None:
         """Reads what stands before the first row of a file."""
@@ -72,7 +74,7 @@ class ChunkedRows:
         self._luxury: Any = None
         self._pieces: deque[Decoded | FormatError] = deque()
         self._offset = 0  # rows of the first piece that were given
-        try:
+        with closed_on_error(self):
             self._lease.settle(_GROWTH * SMALLEST_BYTES, single=True)
             self._chunk_bytes = self._reserve(len(window.data))
             row_format.begin(path, window)
@@ -81,9 +83,6 @@ class ChunkedRows:
                 start, given, self._number = map(int, expect_list(position, 3))
                 window.pass_over(start - window.offset)
                 self.skip(given)
-        except BaseException:
-            self.close()
-            raise
 
     def _reserve(self, window_bytes: int) -> int:
         """How many bytes of text to parse at a time; what that takes is reserved."""
@@ -147,26 +146,27 @@ class ChunkedRows:
 
     def _reach_rows(self) -> int:
         """Where the last whole row in the window ends; its start at the end of the file."""
-        window = self._window
+        window, nbytes = self._window, self._chunk_bytes
         while True:
-            end = self._format.last_end(window.data, window.start, min(window.stop, window.start + self._chunk_bytes))
-            if end == window.start and len(window) > self._chunk_bytes:
-                end = self._format.last_end(window.data, window.start, window.stop)
+            end = self._format.last_end(window.data, window.start, min(window.stop, window.start + nbytes))
             if end > window.start:
                 return end
-            if not window.more():
+            if nbytes < len(window):
+                nbytes *= 2  # the first row is longer
+            elif not window.double():
                 return window.stop
 
     def _parsed(self, text: bytes, number: int) -> list[Decoded | FormatError]:
         """The rows of a chunk, in pieces: those that fit, and an error for each that does not."""
         import pyarrow as pa
 
-        if not text.strip(b"\r\n \t"):
+        blank = self._format.blank
+        if not text.strip(blank):
             return []
         try:
             return [self._format.table.decode(self._format.parse(text))]
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            rows = [row for row in self._format.split(text) if row.strip(b"\r\n \t")]
+            rows = [row for row in self._format.split(text) if row.strip(blank)]
             if len(rows) == 1:
                 return [FormatError(f"{self._path}, row {number:,}{self._format.explain(error, rows[0])}")]
         half = len(rows) // 2
@@ -207,6 +207,13 @@ def of_chunks(sizes: Sizes, buffer_size: int | None, paths: tuple[str, ...]) -> 
     inflated = InflatedStream.held_bytes if any(map(stored_compression, paths)) else 0
     footprint = of_stream(sizes, buffer_size, inflated + _GROWTH * SMALLEST_BYTES)
     return dataclasses.replace(footprint, reason="a part of a file, its rows as columns, and one element on its way")
+
+
+def parsing_pool() -> Any:
+    """Where Arrow's parsers take memory from. Its own allocator keeps of what it freed more than chunks take."""
+    import pyarrow as pa
+
+    return pa.system_memory_pool()
 
 
 def first_block(path: str) -> tuple[bytearray, bool]:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block
+from ..block import MANY_DTYPES, Block
 from ..cursor import Cursor
 from ..element import LEAF, is_dataset, leaf_bytes, nbytes_of
 from ..inorder import InOrderCursor
 from ..memory.arena import Arena
+from ..memory.singly import held_in
 from ..order import Index
 from ..plan.op import Context, Op, Reader
 from ..plan.traits import SOURCE, Traits
@@ -57,18 +58,12 @@ class FromRows(Op):
     @cached_property
     def held_bytes(self) -> int:
         if self.rows and is_dataset(self.rows[0]):
-            return sum(self.held_sizes().values())  # windows that overlap have elements in common
+            return sum(map(nbytes_of, held_in(*self.rows)))  # windows that overlap have elements in common
         return sum(map(nbytes_of, self.rows))
 
-    def held_sizes(self) -> dict[int, int]:
-        sizes: dict[int, int] = {}
-        for row in self.rows:
-            if is_dataset(row):
-                for node in row.node.walk():
-                    sizes.update(node.op.held_sizes())
-            else:
-                sizes[id(row)] = nbytes_of(row)
-        return sizes
+    @property
+    def held_elements(self) -> Sequence[Any]:
+        return self.rows
 
     def reader(self, context: Context) -> Reader:
         return _RowReader(self.rows)
@@ -86,7 +81,8 @@ def _all_alike(first: Any, rows: list[Any]) -> bool:
     if kind is np.ndarray:
         shape, dtype = first.shape, first.dtype
         return all(type(row) is np.ndarray and row.shape == shape and row.dtype == dtype for row in rows)
-    return isinstance(first, np.number) and all(type(row) is kind for row in rows)
+    is_number = isinstance(first, np.number) and first.dtype.kind not in MANY_DTYPES
+    return is_number and all(type(row) is kind for row in rows)
 
 
 class _RowReader:
@@ -128,6 +124,10 @@ class FromStack(Op):
     @property
     def held_bytes(self) -> int:
         return leaf_bytes(self.column)
+
+    @property
+    def held_elements(self) -> Sequence[Any]:
+        return (self.column,)
 
     def reader(self, context: Context) -> Reader:
         return _StackReader(self.column, context.arena)

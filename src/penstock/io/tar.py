@@ -20,7 +20,7 @@ from ..errors import BadType, FormatError
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import UNSEEN, Spec, TensorSpec
-from .file_window import FileWindow, of_stream
+from .file_window import FileWindow, closed_on_error, of_stream
 from .inflate import InflatedStream
 from .paths import expand_paths, found_compression, is_local, open_stream, shown_paths, stored_compression
 from .reading import FilesCursor, StreamsFiles, check_on_error
@@ -36,6 +36,8 @@ _LONG_NAME, _LONG_LINK, _PAX = tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLIN
 _SPARSE_GOES_ON, _LIST_GOES_ON = 482, 504
 # No name is longer, and no list of attributes.
 _MOST_EXTRA_BYTES = 1 << 20
+# No size has more: that is 2 ** 63.
+_MOST_DIGITS = 19
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -145,11 +147,8 @@ class _Samples:
         self._ahead: _Member | None = None  # the first of the next sample, of which the header was read
         self._ended = False
         self._broken: tuple[FormatError, int] | None = None  # why nothing more can be read, and the sample where
-        try:
+        with closed_on_error(self):
             self._pass_over(offset - begin, "the saved position")
-        except BaseException:
-            self.close()
-            raise
 
     def read(self, n: int, room: Room) -> Block | None:
         rows: list[Any] = []
@@ -257,7 +256,7 @@ class _Samples:
                 key = b"path" if info.type == _LONG_NAME else b"linkpath"
                 said |= _attributes(extra) if info.type == _PAX else {key: extra.rstrip(b"\0")}
                 continue
-            size, name, instead = _described(info, said)
+            size, name, instead = self._size(info, said), *_described(info, said)
             match = _NAME.fullmatch(name) if info.isreg() or info.islnk() or info.issym() else None
             if match is not None:
                 return _Member(offset, match[1], match[2].lower(), size, instead)
@@ -265,6 +264,18 @@ class _Samples:
             said, offset = {}, window.offset
         self._ended = True
         return None
+
+    def _size(self, info: tarfile.TarInfo, said: dict[bytes, bytes]) -> int:
+        """How many bytes follow the header of a file; of links and folders none do, whatever it says."""
+        if not info.isreg() and info.type in tarfile.SUPPORTED_TYPES:
+            return 0
+        size = said.get(b"size", b"")
+        if not size.isdigit():
+            return info.size
+        if len(size.lstrip(b"0")) > _MOST_DIGITS:
+            at = self._window.offset
+            raise FormatError(f"{self._path}: expected the size of a file at byte {at:,}, got {len(size):,} digits")
+        return int(size)
 
     def _header(self) -> tarfile.TarInfo | None:
         window = self._window
@@ -344,17 +355,16 @@ def _attributes(extra: bytes) -> dict[bytes, bytes]:
     return found
 
 
-def _described(info: tarfile.TarInfo, said: dict[bytes, bytes]) -> tuple[int, str, str]:
-    """The size of a file in the archive, its name, and what it is instead of plain bytes."""
+def _described(info: tarfile.TarInfo, said: dict[bytes, bytes]) -> tuple[str, str]:
+    """The name of a file in the archive, and what it is instead of plain bytes."""
 
     def text(given: str, *keys: bytes) -> str:
         return next((said[key].decode(errors="surrogateescape") for key in keys if key in said), given)
 
-    if info.islnk() or info.issym():  # has no bytes here, whatever its size
+    if info.islnk() or info.issym():
         kind, advice = ("hard", "--hard-dereference") if info.islnk() else ("symbolic", "--dereference")
         link = text(info.linkname, b"linkpath")
-        return 0, text(info.name, b"path"), f"a {kind} link to {link:.200}: write the archive with {advice}"
-    size = said.get(b"size", b"")
+        return text(info.name, b"path"), f"a {kind} link to {link:.200}: write the archive with {advice}"
     is_sparse = info.type == tarfile.GNUTYPE_SPARSE or any(key.startswith(b"GNU.sparse.") for key in said)
     instead = "a sparse file: write the archive without --sparse" if is_sparse else ""
-    return int(size) if size.isdigit() else info.size, text(info.name, b"GNU.sparse.name", b"path"), instead
+    return text(info.name, b"GNU.sparse.name", b"path"), instead

@@ -13,7 +13,7 @@ from ..errors import FormatError
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec
-from .file_window import FileWindow, of_stream
+from .file_window import FileWindow, closed_on_error, of_stream
 from .inflate import InflatedStream
 from .paths import check_compression, expand_paths, open_stream, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error
@@ -100,7 +100,8 @@ class _Lines:
         self._number = 0
         self._each_bytes = _LINE_BYTES
         if self._by_number:
-            self.skip(position)
+            with closed_on_error(self):
+                self.skip(position)
 
     def read(self, n: int, room: Room) -> Block | None:
         window = self._window

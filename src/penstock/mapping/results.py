@@ -10,6 +10,7 @@ import numpy as np
 from ..block import Block, concat_blocks
 from ..element import Failed, Structure, dtype_of, shape_of
 from ..errors import BadArgument, BadType, OverBudget, SpecMismatch
+from ..frames import taken
 from ..memory.ledger import format_bytes
 from ..memory.limits import available_bytes
 from ..spec import TensorSpec, describe, leaf_spec, spec_of
@@ -56,7 +57,7 @@ class Results:
             failed = next(i for i, row in enumerate(rows) if type(row) is Failed)
             if failed:
                 self.put(Block.of_rows(rows[:failed], None, False))
-            raise rows[failed].error
+            raise taken(rows[failed])
         if not self._specs:
             self._begin(block[:1].rows()[0])
         self._make_room(block.size)

@@ -24,6 +24,8 @@ from ..block import Block
 from ..element import Failed, Ragged, Sparse, Structure, arrays_in, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
 from .left import LeftToCaller
+from .singly import lent_bytes
+from .slot import Slot
 from .slot_memory import give_back, new_base
 
 __all__ = ["Arena", "Slots", "slot_bytes"]
@@ -40,50 +42,16 @@ _NEARLY_ALL = 0.8
 _ONLY_OURS = 3
 
 
-class _Slot:
-    __slots__ = ("array", "base", "charged_to", "dtype", "handed_over", "nbytes", "shape", "taken_at", "was_charged_to")
-
-    def __init__(self, base: np.ndarray, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share) -> None:
-        self.base = base
-        self.nbytes = base.nbytes
-        self.charged_to: Share | None = share
-        self.was_charged_to = share
-        self.handed_over = False
-        self.taken_at = 0
-        self.lay_out(shape, dtype)
-
-    def lay_out(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Puts the array that views are made of on the base: a view is quicker to make, and most are alike."""
-        self.shape = shape
-        self.dtype = dtype
-        self.array = np.ndarray(shape, dtype, self.base)
-
-    def take_off(self) -> None:
-        """Takes its bytes off the ledger."""
-        before, self.charged_to = self.charged_to, None
-        if before is not None:
-            self.was_charged_to = before
-            before.discharge(self.nbytes)
-
-    def move_to(self, share: Share) -> bool:
-        """Moves its bytes to another account if they are free there as it is; whether it need not be tried again."""
-        if self.charged_to is not None:
-            if not share.charge_free(self.nbytes):
-                return False
-            self.charged_to.discharge(self.nbytes)
-            self.charged_to = share
-        return True
-
-
 class Slots:
     """All slots of a run, by size. Each is on the account of the stage that asked for it last."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._by_size: dict[int, list[_Slot]] = {}
-        self.by_base: dict[int, _Slot] = {}
+        self._by_size: dict[int, list[Slot]] = {}
+        self.by_base: dict[int, Slot] = {}
         # Those off the ledger: the caller's, until they are found to be dropped.
-        self._lent: list[_Slot] = []
+        self._lent: list[Slot] = []
         self._left = LeftToCaller()
+        self._for_copies: Share | None = None
         # A leaf: nobody waits for memory under it, or a thread that would release some could not get it. Reentrant: a
         # garbage collection in here may drop a run, which lets its slots go.
         self.lock = threading.RLock()
@@ -98,25 +66,61 @@ class Slots:
         """A new array in a slot that nobody looks at."""
         if self._ledger.frugal:
             self.release_unused()  # what is kept for batches to come is not needed for this one
+        array = self._used_again(size, shape, dtype, share)
+        if array is not None:
+            return array
+        if self._closed:
+            return np.ndarray(shape, dtype, new_base(size, dtype.itemsize * math.prod(shape)))
+        self._forget_idle()
+        share.charge(size, single=True)
+        return self._added(size, shape, dtype, share)
+
+    def copied(self, array: np.ndarray) -> np.ndarray:
+        """A copy that nobody else looks at, and that is the caller's from the beginning, as what was handed over is.
+
+        In a slot, if one of an earlier copy is unused or there is room to spare: new memory costs more than the copy.
+        """
+        size, shape, dtype = slot_bytes(array.nbytes), array.shape, array.dtype
+        copy = np.empty_like(array, subok=False) if not size else None
+        if copy is None and not self._closed and not self._ledger.frugal:
+            share = self._for_copies = self._for_copies or self._ledger.share("copies for the caller")
+            # Those of stages stay theirs: what is kept for a batch would go, where there is no room to move it.
+            copy = self._used_again(size, shape, dtype, share, from_elsewhere=False)
+            if copy is None:
+                self._forget_idle()
+                if share.charge_free(size, share.budget_bytes // 10):
+                    copy = self._added(size, shape, dtype, share)
+        if copy is None:
+            copy = np.ndarray(shape, dtype, new_base(size, array.nbytes))
+        np.copyto(copy, array)
+        self.hand_over(copy)
+        return copy
+
+    def _used_again(
+        self, size: int, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share, from_elsewhere: bool = True
+    ) -> np.ndarray | None:
+        """A new array in a slot that is there, and that nobody looks at; None if there is none."""
         with self.lock:
             self._num_taken += 1
             if self._lent:
-                self._take_back(size, share)
-            slot = self._unused(size, share)
-            if slot is not None:
-                slot.handed_over = False
-                slot.taken_at = self._num_taken
-                if slot.shape is not shape or slot.dtype is not dtype:
-                    slot.lay_out(shape, dtype)
-                return slot.array[...]
-        array_bytes = dtype.itemsize * math.prod(shape)
-        if self._closed:
-            return np.ndarray(shape, dtype, new_base(size, array_bytes))
-        self._forget_idle()
-        share.charge(size, single=True)
-        slot = _Slot(new_base(size, array_bytes), shape, dtype, share)
+                self._take_back(size if from_elsewhere else 0, share)
+            slot = self._unused(size, share, from_elsewhere)
+            if slot is None:
+                return None
+            slot.handed_over = False
+            slot.taken_at = self._num_taken
+            if slot.shape is not shape or slot.dtype is not dtype:
+                slot.lay_out(shape, dtype)
+            return slot.array[...]
+
+    def _added(self, size: int, shape: tuple[int, ...], dtype: np.dtype[Any], share: Share) -> np.ndarray:
+        """A new array in a new slot, of which the share has been charged."""
+        slot = Slot(new_base(size, dtype.itemsize * math.prod(shape)), shape, dtype, share)
         array = slot.array[...]
         with self.lock:
+            if self._closed:  # meanwhile, by another thread
+                slot.take_off()
+                return array
             slots = self._by_size.setdefault(size, [])
             if len(slots) >= _MOST_HELD:
                 self._give_up_one(slots)
@@ -125,7 +129,7 @@ class Slots:
             self.by_base[id(slot.base)] = slot
         return array
 
-    def _unused(self, size: int, share: Share) -> _Slot | None:
+    def _unused(self, size: int, share: Share, from_elsewhere: bool) -> Slot | None:
         """A slot that nobody looks at, on a share's account; one that is there already, if there is one."""
         elsewhere = None
         for slot in self._by_size.get(size, ()):
@@ -134,14 +138,14 @@ class Slots:
                     return slot
                 if slot.charged_to is not None:  # or it was dropped just now
                     elsewhere = elsewhere or slot
-        if elsewhere is not None:
+        if elsewhere is not None and from_elsewhere:
             elsewhere.take_off()
             if self._put_on(elsewhere, share):
                 return elsewhere
             self._free(elsewhere)
         return None
 
-    def _put_on(self, slot: _Slot, share: Share, leave_bytes: int = 0) -> bool:
+    def _put_on(self, slot: Slot, share: Share, leave_bytes: int = 0) -> bool:
         """Puts an unused slot on an account if there is room, or would be without what the caller holds."""
         charged = share.charge_free(slot.nbytes, leave_bytes)
         if not charged and self._lend():
@@ -179,7 +183,7 @@ class Slots:
             else:
                 self._free(slot)
 
-    def move(self, slot: _Slot, share: Share) -> None:
+    def move(self, slot: Slot, share: Share) -> None:
         """Moves a slot to another account, if there is room, or would be without what nobody uses there."""
         with self.lock:
             if not slot.move_to(share):
@@ -198,7 +202,7 @@ class Slots:
                     if getrefcount(slot.base) == _ONLY_OURS:
                         self._free(slot)
 
-    def _give_up_one(self, slots: list[_Slot]) -> None:
+    def _give_up_one(self, slots: list[Slot]) -> None:
         """Leaves a slot to the caller for good: one who keeps many batches will not give them back soon."""
         for i, slot in enumerate(slots):
             if slot.handed_over:
@@ -206,6 +210,11 @@ class Slots:
                 self._forget(slot)
                 del slots[i]
                 return
+
+    def is_alone(self, array: np.ndarray) -> bool:
+        """Whether an array lies in a slot that no other looks at: who has the array has the slot for himself."""
+        slot = self.by_base.get(id(array.base))
+        return slot is not None and getrefcount(slot.base) == _ONLY_OURS + 1
 
     def hand_over(self, leaf: np.ndarray) -> None:
         """Notes that an array went to the caller: its slot is the caller's until dropped."""
@@ -284,11 +293,11 @@ class Slots:
             self.lock.release()
         return False
 
-    def _free(self, slot: _Slot) -> None:
+    def _free(self, slot: Slot) -> None:
         self._by_size[slot.nbytes].remove(slot)
         self._forget(slot)
 
-    def _forget(self, slot: _Slot) -> None:
+    def _forget(self, slot: Slot) -> None:
         del self.by_base[id(slot.base)]
         if slot.charged_to is None and slot in self._lent:
             self._lent.remove(slot)
@@ -306,7 +315,7 @@ class Slots:
             self._by_size.clear()
 
 
-def _is_nearly_all(slot: _Slot, leaves: list[np.ndarray]) -> bool:
+def _is_nearly_all(slot: Slot, leaves: list[np.ndarray]) -> bool:
     """Whether a slot holds little but these arrays."""
     return sum(leaf.nbytes for leaf in leaves) >= slot.nbytes * _NEARLY_ALL
 
@@ -409,12 +418,12 @@ class Arena:
         reserve(self.unaccounted_bytes(block) + shared_bytes)
         return block.copied() if shared_bytes else block
 
-    def _viewed(self, block: Block) -> dict[_Slot, list[np.ndarray]]:
+    def _viewed(self, block: Block) -> dict[Slot, list[np.ndarray]]:
         """The slots of other stages that a block lies in, and what of it lies in each."""
         leaves = block.columns
         if leaves is None:
             leaves = [leaf for row in block.rows() if type(row) is not Failed for leaf in arrays_in(row)]
-        viewed: dict[_Slot, list[np.ndarray]] = {}
+        viewed: dict[Slot, list[np.ndarray]] = {}
         for leaf in leaves:
             slot = self.slots.by_base.get(id(leaf.base))
             if slot is not None and slot.charged_to not in (None, self._share):
@@ -430,7 +439,7 @@ class Arena:
             if type(row) is np.ndarray:
                 total += self.unaccounted_leaf_bytes(row)
             elif is_dataset(row):
-                total += leaf_bytes(row)
+                total += leaf_bytes(row) - (0 if self.slots.is_frugal else lent_bytes(row))
             elif type(row) is not Failed:
                 total += sum(map(self.unaccounted_leaf_bytes, Structure.of(row).flatten(row)))
         return total

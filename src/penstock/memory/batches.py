@@ -1,7 +1,7 @@
 """Batches of numbered elements of any kinds: one file for each layout, written at once and read batch by batch.
 
-Each element is written with its number beside it, so that nobody has to remember what is in a batch. A file's bytes
-count on its space, and it goes when its last batch was read.
+Each element is written with its number beside it, so that nobody has to remember what is in a batch. It comes back as
+it was, in its own order of bytes too. A file's bytes count on its space, and it goes when its last batch was read.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class BatchFiles:
             if kind.layout is not None and (leaves := kind.layout.leaves_of(row)) is not None:
                 return kind, leaves
         try:
-            layout = Layout.of(row)
+            layout = Layout.of(row, keeps_order=True)
             kind = kind_of(layout)
         except BadType:
             return None

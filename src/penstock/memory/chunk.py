@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from ..errors import SpecMismatch
 from .ipc import Stored
 from .place import Place, Stretch
 
-__all__ = ["Chunk", "bytes_when_read", "cut", "is_idle", "merged", "stacked"]
+__all__ = ["Chunk", "bytes_when_read", "cut", "idle", "in_memory", "merged", "stacked"]
 
 
 class Chunk:
@@ -24,11 +26,12 @@ class Chunk:
         block: They, if they are in memory.
         place: Else where they lie on disk, all of them.
         nbytes: What is on the ledgers of it.
+        lent: What they look at that others count, by its id.
         num_batches: As how many batches they lie there. Only the first one's place is remembered, and the others are
             looked for from there, as each says how long it is.
     """
 
-    __slots__ = ("_recent", "block", "nbytes", "num_batches", "place", "size")
+    __slots__ = ("_recent", "block", "lent", "nbytes", "num_batches", "place", "size")
 
     def __init__(self, size: int, block: Block | None, place: Place | None, nbytes: int, num_batches: int = 1) -> None:
         self.size = size
@@ -36,6 +39,7 @@ class Chunk:
         self.place = place
         self.nbytes = nbytes
         self.num_batches = num_batches
+        self.lent: Set[int] = frozenset()
         self._recent: tuple[int, Stored] | None = None  # the batch that was found last, and the number of its first row
 
     def find_on_disk(self, offset: int) -> Stretch:
@@ -96,8 +100,24 @@ def cut(rows: list[Any], least_bytes: int, most_bytes: int) -> list[slice]:
     return [*parts, slice(start, len(rows))]
 
 
-def is_idle(chunk: Chunk) -> bool:
-    """Whether nobody holds one of its elements, or a view of one: moved to disk they would still be in memory."""
+def in_memory(block: Block, nbytes: int, lent: Set[int]) -> Chunk:
+    """A chunk that is nowhere else."""
+    chunk = Chunk(block.size, block, None, nbytes)
+    chunk.lent = lent
+    return chunk
+
+
+def idle(chunks: list[Chunk]) -> list[Chunk]:
+    """Those of which nobody holds an element, or a view of one: moved to disk the others would still be in memory."""
+    busy = [chunk for chunk in chunks if not _is_idle(chunk, {})]
+    if not busy:
+        return chunks
+    # An element may be kept more than once, as of windows that overlap: each then looks at the same memory.
+    num_ours = Counter(id(held) for chunk in busy for held in _held_by(chunk))
+    return [chunk for chunk in chunks if chunk not in busy or _is_idle(chunk, num_ours)]
+
+
+def _is_idle(chunk: Chunk, num_ours: Mapping[int, int]) -> bool:
     block = chunk.block
     assert block is not None
     count = sys.getrefcount
@@ -106,14 +126,22 @@ def is_idle(chunk: Chunk) -> bool:
     rows = block.rows()
     for i in range(len(rows)):
         # From here the list and the argument refer to a row; its parent, this list and the argument to an array.
-        if count(rows[i]) > 2 and not _is_everybodys(rows[i]):
+        if count(rows[i]) > 1 + num_ours.get(id(rows[i]), 1) and not _is_everybodys(rows[i]):
             return False
         arrays = arrays_in(rows[i])
         if arrays and arrays[0] is not rows[i] and any(count(arrays[j]) > 3 for j in range(len(arrays))):
             return False
-        if any(_viewers(array) for array in arrays):
+        if any(_num_viewers(a) > num_ours.get(id(a.base), 1) for a in arrays if id(a.base) not in chunk.lent):
             return False
     return True
+
+
+def _held_by(chunk: Chunk) -> Iterator[Any]:
+    """What its rows are, and the memory that they look at, once for each look."""
+    assert chunk.block is not None
+    for row in chunk.block.rows() if chunk.block.columns is None else ():
+        yield row
+        yield from (array.base for array in arrays_in(row) if array.base is not None)
 
 
 def _is_everybodys(row: Any) -> bool:
@@ -121,11 +149,11 @@ def _is_everybodys(row: Any) -> bool:
     return type(row) is bytes and len(row) <= 1
 
 
-def _viewers(array: np.ndarray) -> int:
-    """How many arrays besides this one look at the memory that it was made to own."""
+def _num_viewers(array: np.ndarray) -> int:
+    """How many arrays, this one among them, look at the memory that it was made to own."""
     base = array.base
-    # This name, the argument, and the array itself.
-    return 0 if base is None else sys.getrefcount(base) - 3
+    # This name and the argument.
+    return 0 if base is None else sys.getrefcount(base) - 2
 
 
 def stacked(chunk: Block) -> Block | None:

@@ -101,7 +101,7 @@ class Division:
         need = self.minimum_bytes
         others = "no other run is open"
         if others_bytes:
-            others = f"other open runs hold {others_bytes:,} B, of which they need {others_floor_bytes:,} B at least"
+            others = f"other open runs and caches hold {others_bytes:,} B, of which runs need {others_floor_bytes:,} B"
         return BudgetTooSmall(
             f"the stages need at least {need:,} B, and the pool that runs share is {total_bytes:,} B; {others}:\n"
             f"{self._table()}\n"
@@ -150,6 +150,7 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
             tuple(child.op.block_kind() is not None for child in node.inputs),
             measured(node).needed_bytes,
             all(measured(child).num_elements is not None and not is_random(child) for child in node.inputs),
+            measured(node).staying_bytes,
         )
         try:
             footprint = node.op.footprint(sizes)

@@ -18,16 +18,21 @@ def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-def storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """As which dtype an array is stored; `BadType` if it cannot be."""
-    dtype = native(dtype)
+def storable(dtype: np.dtype[Any], keeps_order: bool = False) -> np.dtype[Any]:
+    """As which dtype an array is stored, in its own order of bytes or the machine's; `BadType` if it cannot be."""
+    stored = native(dtype)
     try:
-        same = dtype_from_text(dtype_to_text(dtype)) == dtype
+        same = _has_name(stored) and dtype_from_text(dtype_to_text(stored)) == stored
     except (FormatError, ValueError, TypeError):
         same = False
     if not same:
         raise BadType(f"expected numbers, dates or strings, got an array of dtype {dtype}: it cannot be stored")
-    return dtype
+    return dtype if keeps_order else stored
+
+
+def _has_name(dtype: np.dtype[Any]) -> bool:
+    """Whether it is no dtype of NumPy's new kind, such as text of variable width: asked for its name, NumPy warns."""
+    return getattr(type(dtype), "_legacy", True)
 
 
 @functools.cache

@@ -20,12 +20,15 @@ __all__ = [
     "body_bytes",
     "buffer_offsets",
     "compressed_buffers",
+    "dictionaries_place",
     "footer_of_none",
     "num_rows",
 ]
 
 #: Offset, bytes of the head, nothing, bytes of the body: a batch in a footer.
 BLOCK = struct.Struct("<qiiq")
+# The kind of a message that is a dictionary.
+_DICTIONARY = 2
 
 
 class Bytes(Protocol):
@@ -53,6 +56,12 @@ def _optional_field(data: Bytes, table: int, index: int) -> int | None:
     return table + place
 
 
+def _number(form: str, data: Bytes, table: int, index: int) -> int:
+    """A number of a table, which is left out where it is 0."""
+    place = _optional_field(data, table, index)
+    return 0 if place is None else _unpacked(form, data, place)
+
+
 def _unpacked(form: str, data: Bytes, place: int) -> int:
     if not 0 <= place <= len(data) - struct.calcsize(form):
         raise FormatError("an offset points to where nothing is")
@@ -69,7 +78,16 @@ def blocks(footer: bytes) -> list[tuple[int, int, int]]:
 
 def blocks_place(footer: Bytes) -> tuple[int, int]:
     """How many batches a footer names, and where it begins to."""
-    field = _field(footer, _unpacked("<I", footer, 0), 3)
+    return _named_at(footer, _field(footer, _unpacked("<I", footer, 0), 3))
+
+
+def dictionaries_place(footer: Bytes) -> tuple[int, int]:
+    """The same of dictionaries, which are batches of their own."""
+    field = _optional_field(footer, _unpacked("<I", footer, 0), 2)
+    return (0, 0) if field is None else _named_at(footer, field)
+
+
+def _named_at(footer: Bytes, field: int) -> tuple[int, int]:
     vector = field + _unpacked("<I", footer, field)
     count = _unpacked("<I", footer, vector)
     if count * BLOCK.size > len(footer) - vector - 4:
@@ -89,12 +107,12 @@ def before_blocks(footer: bytes, count: int) -> bytes:
 
 def body_bytes(head: bytes) -> int:
     """How long the buffers are that follow the head of a batch."""
-    return _unpacked("<q", head, _field(head, _message(head), 3))
+    return _number("<q", head, _message(head), 3)
 
 
 def num_rows(head: bytes) -> int:
     """The length of the batch that a message begins."""
-    return _unpacked("<q", head, _field(head, _batch(head), 0))
+    return _number("<q", head, _batch(head), 0)
 
 
 def buffer_offsets(head: bytes) -> list[int]:
@@ -111,16 +129,22 @@ def compressed_buffers(head: bytes) -> tuple[int, list[tuple[int, int]]] | None:
     compression = _optional_field(head, batch, 3)
     if compression is None:
         return None
-    codec = _optional_field(head, compression + _unpacked("<I", head, compression), 0)
+    codec = _number("<b", head, compression + _unpacked("<I", head, compression), 0)
     field = _field(head, batch, 2)
     vector = field + _unpacked("<I", head, field)
     places = np.frombuffer(head, "<i8,<i8", _unpacked("<I", head, vector), vector + 4)
-    return 0 if codec is None else _unpacked("<b", head, codec), places.tolist()
+    return codec, places.tolist()
 
 
 def _batch(head: bytes) -> int:
-    header = _field(head, _message(head), 2)
-    return header + _unpacked("<I", head, header)
+    """Where the table of a batch lies; of a dictionary, that of the batch in it."""
+    message = _message(head)
+    place = _field(head, message, 2)
+    place += _unpacked("<I", head, place)
+    if _number("<B", head, message, 1) == _DICTIONARY:
+        place = _field(head, place, 1)
+        place += _unpacked("<I", head, place)
+    return place
 
 
 def _message(head: bytes) -> int:

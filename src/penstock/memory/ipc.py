@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import BadArgument, BadType, FormatError, PenstockError
+from ..errors import BadArgument, FormatError, PenstockError
 from . import arrow_library
 from .checksum import CHECKSUM_KEY, UNKNOWN_CHECKSUM, has_right_body, has_right_checksum
 from .compression import copies_in, decompressing_bytes
@@ -119,15 +119,6 @@ class IpcWriter:
     @property
     def bytes_written(self) -> int:
         return self._sink.bytes_written
-
-    def can_hold(self, row: Any) -> bool:
-        """Whether the element has the structure and the dtypes of those before; shapes may differ."""
-        if self.kind is not None:
-            return self.kind.layout is not None and self.kind.layout.leaves_of(row) is not None
-        try:
-            return Layout.of(row) is not None
-        except BadType:
-            return False
 
     def write(self, rows: Sequence[Any]) -> Stored:
         """Appends elements as one batch. A single one is not copied, several are stacked first."""
@@ -428,7 +419,10 @@ class IpcReader(OpenedFile):
         nbytes = head_bytes + body_bytes
         if min(offset, head_bytes, body_bytes) < 0 or offset + nbytes > end:
             raise self.wrong(f"its footer names {nbytes:,} bytes at byte {offset:,}, which are not there")
-        return Stored(offset, nbytes, num_rows(self.read_bytes(offset, head_bytes)))
+        stored = Stored(offset, nbytes, num_rows(self.read_bytes(offset, head_bytes)))
+        if stored.num_rows < 1:
+            raise self.wrong(f"its footer names a batch of {stored.num_rows:,} elements at byte {offset:,}")
+        return stored
 
 
 def _views_of(memory: np.ndarray, writeable: bool) -> Views:

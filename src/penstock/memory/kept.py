@@ -8,12 +8,12 @@ The contract:
    run can read again. Where each chunk lies on disk is on the ledger as well, and where that has no room, chunks that
    follow each other on disk are remembered together; in a file that is to last, so little is remembered that it does
    not grow (`batch_index`). So what was appended is not lost.
-3. What lies in memory is on the ledger of every run that has joined, before it is there.
+3. What lies in memory is on the ledger of every run that has joined, before it is there and until that run is over.
 4. Memory is taken only while each of these runs keeps a quarter of its budget for others. When one of them is short,
    the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
    stay longest: who reads everything from the beginning, again and again, could not do better with any other rule.
-   What goes to disk while somebody looks at it is on the ledger until nobody does: for who holds them, read-only
-   elements are somebody else's.
+   What goes to disk while somebody looks at it is *pinned*: on the ledgers that it was on until nobody does. For who
+   holds them, read-only elements are somebody else's.
 5. The lock is a leaf. Under it only the disk is waited for, and nobody is asked to let go; so it may be waited for by a
    stage that is short of memory, whatever locks that one holds.
 """
@@ -29,12 +29,14 @@ from typing import Any
 
 from ..block import Block
 from ..element import Structure, nbytes_of
-from ..errors import OverBudget
+from ..errors import OverBudget, PenstockError
 from .arena import slot_bytes
 from .batch_index import BATCH_INDEX_BYTES, BatchIndex
-from .chunk import Chunk, bytes_when_read, cut, is_idle, merged, stacked
+from .chunk import Chunk, bytes_when_read, cut, idle, in_memory, merged, stacked
+from .joint import Apart, JointAccount
 from .ledger import Share
 from .place import BATCH_HEAD_BYTES, CHUNK_ROWS, Files, Place, Stretch, most_index_bytes
+from .sealing import Sealed
 
 __all__ = ["KeptElements"]
 
@@ -51,17 +53,6 @@ _STACKED_BYTES = 1024
 _CHUNK_OBJECT_BYTES = 512
 
 
-class _Account:
-    """One run that has joined."""
-
-    __slots__ = ("num_cursors", "share", "take_back")
-
-    def __init__(self, share: Share, take_back: Callable[[], None]) -> None:
-        self.share = share
-        self.take_back = take_back
-        self.num_cursors = 0
-
-
 class KeptElements:
     """The first elements of a pass.
 
@@ -75,23 +66,27 @@ class KeptElements:
         # The first elements are those of the index; then come the chunks, then the tail.
         self._index = index if files is None else files.index
         self.num_kept = 0 if index is None else index.num_rows
-        #: What is on the ledger of each run that has joined.
-        self.nbytes = 0
         self.stored_bytes = 0
+        self._account = JointAccount()
         self._files = files
         self._in_memory = in_memory
         self._stopped = files is None
         self._chunks: list[Chunk] = []
         self._starts: list[int] = []
         self._movable: list[Chunk] = []
-        self._pinned: list[Chunk] = []
+        self._pinned: list[tuple[Chunk, Apart]] = []
         self._tail: list[Any] = []
         self._tail_bytes = 0  # on the ledgers
         self._tail_length = 0  # as long as it would be on disk, about
+        self._tail_lent: set[int] = set()
         self._lacking_bytes = 0  # for the place of what could not be appended
-        self._accounts: dict[int, _Account] = {}
         self._owner = os.getpid()
         self._lock = threading.RLock()
+
+    @property
+    def nbytes(self) -> int:
+        """What is on the ledger of each run that has joined."""
+        return self._account.nbytes
 
     @property
     def index_bytes(self) -> int:
@@ -143,7 +138,7 @@ class KeptElements:
 
     # Growing.
 
-    def append(self, rows: list[Any], sizes: list[int]) -> list[bool]:
+    def append(self, new: list[Sealed]) -> list[bool]:
         """Keeps elements that come next. The caller is one who has joined.
 
         Tells of each whether it is on the ledger as what is kept; it is the caller's otherwise. Of fewer than there are
@@ -157,26 +152,26 @@ class KeptElements:
             most_rows, most_bytes = self._chunk_limits()
             # In memory a view takes next to nothing; on disk, or read from there, it is as long as it is.
             length_of = nbytes_of if self._index is None else bytes_when_read
-            lengths = [max(size, length_of(row)) for row, size in zip(rows, sizes, strict=True)]
+            lengths = [max(one.nbytes, length_of(one.element)) for one in new]
             start = 0
-            while start < len(rows) and not self._stopped:
+            while start < len(new) and not self._stopped:
                 if self._tail and self._tail_length + lengths[start] > most_bytes:
                     self._close_tail()
                     continue
                 stop, length = start + 1, lengths[start]
-                while stop < len(rows) and len(self._tail) + stop - start < most_rows:
+                while stop < len(new) and len(self._tail) + stop - start < most_rows:
                     if self._tail_length + length + lengths[stop] > most_bytes:
                         break
                     length += lengths[stop]
                     stop += 1
-                is_ours = self._append(rows[start:stop], sum(sizes[start:stop]), length)
+                is_ours = self._append(new[start:stop], length)
                 if is_ours is None:
                     break
                 ours += [is_ours] * (stop - start)
                 if len(self._tail) >= most_rows or self._tail_length >= most_bytes:
                     self._close_tail()
                 start = stop
-            return ours + [False] * (len(rows) - len(ours)) if self._stopped else ours
+            return ours + [False] * (len(new) - len(ours)) if self._stopped else ours
 
     def make_room(self) -> None:
         """Makes room for the place of elements on disk. Without a lock: others are asked to let go of what they hold.
@@ -184,7 +179,7 @@ class KeptElements:
         Where nobody has any and nothing can be remembered together, what comes from here on is not kept.
         """
         with self._lock:
-            shares, nbytes = self._shares(), self._lacking_bytes
+            shares, nbytes = self._account.shares, self._lacking_bytes
         for share in shares:
             try:
                 share.charge(nbytes)
@@ -201,7 +196,7 @@ class KeptElements:
         if not saved:
             return False
         self._rearrange(chunks)
-        self._discharge(saved)
+        self._account.discharge(saved)
         return True
 
     def _rearrange(self, chunks: list[Chunk]) -> None:
@@ -213,42 +208,41 @@ class KeptElements:
     def _chunk_limits(self) -> tuple[int, int]:
         """How many elements a chunk has, and how many bytes."""
         if self._index is not None:
-            return CHUNK_ROWS, min([_FILE_CHUNK_BYTES, *map(_readable_bytes, self._shares())])
+            return CHUNK_ROWS, min([_FILE_CHUNK_BYTES, *map(_readable_bytes, self._account.shares)])
         # Chunks grow with what is on disk, so that the index of very much does not come to be much itself.
         scale = 1 + self.stored_bytes // _SCALE_BYTES
-        most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._shares()]])
-        return scale * CHUNK_ROWS, min(most_bytes, _SPARING_CHUNK_BYTES) if self._is_sparing() else most_bytes
+        most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._account.shares]])
+        return scale * CHUNK_ROWS, min(most_bytes, _SPARING_CHUNK_BYTES) if self._account.is_sparing else most_bytes
 
-    def _append(self, rows: list[Any], nbytes: int, length: int) -> bool | None:
+    def _append(self, new: list[Sealed], length: int) -> bool | None:
         """Keeps some elements; whether they are on the ledger, or None where not even their place has room."""
-        may_stay = length <= _SPARING_CHUNK_BYTES or not self._is_sparing()
-        if may_stay and (self._charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
+        rows, nbytes = [one.element for one in new], sum(one.nbytes for one in new)
+        may_stay = length <= _SPARING_CHUNK_BYTES or not self._account.is_sparing
+        if may_stay and (self._account.charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
             self._tail += rows
             self._tail_bytes += nbytes
             self._tail_length += length
+            self._tail_lent.update(*[one.lent for one in new])
             self.num_kept += len(rows)
             return True
         self._close_tail()
         index_bytes = self._most_index_bytes(rows)
-        if self._stopped or not (self._charge(index_bytes) or self._charge_after_moving(index_bytes, 0)):
+        if self._stopped or not (self._account.charge(index_bytes) or self._charge_after_moving(index_bytes, 0)):
             self._lacking_bytes = index_bytes
             return None
         try:
             place = self._store(rows)
         except BaseException:
-            self._discharge(index_bytes)
+            self._account.discharge(index_bytes)
             raise
         if place is None:
-            self._discharge(index_bytes)
+            self._account.discharge(index_bytes)
             self._stopped = True
             return False
-        self._discharge(index_bytes - self._index_bytes_of(place))
+        self._account.discharge(index_bytes - self._index_bytes_of(place))
         self._add(Chunk(len(rows), None, place, self._index_bytes_of(place)))
         self._keep_plenty()
         return False
-
-    def _is_sparing(self) -> bool:
-        return any(share.is_sparing for share in self._shares())
 
     def _most_index_bytes(self, rows: list[Any]) -> int:
         """What the place of some elements on disk takes at most."""
@@ -263,8 +257,8 @@ class KeptElements:
         """Makes a chunk of the tail: in memory if there is room, else on disk."""
         if not self._tail:
             return
-        chunk = Chunk(len(self._tail), Block.of_rows(self._tail, has_failures=False), None, self._tail_bytes)
-        has_plenty = all(map(_has_plenty, self._shares()))
+        chunk = in_memory(Block.of_rows(self._tail, has_failures=False), self._tail_bytes, self._tail_lent)
+        has_plenty = self._account.has_plenty
         # Of next to nothing the place on disk would take more than it takes here.
         if self._in_memory and (has_plenty or chunk.nbytes <= self._most_index_bytes(self._tail)):
             self._stack(chunk)
@@ -279,7 +273,7 @@ class KeptElements:
         self._add(chunk)
 
     def _clear_tail(self) -> None:
-        self._tail, self._tail_bytes, self._tail_length = [], 0, 0
+        self._tail, self._tail_bytes, self._tail_length, self._tail_lent = [], 0, 0, set()
 
     def _add(self, chunk: Chunk) -> None:
         if self._index is not None and chunk.place is not None:
@@ -288,7 +282,7 @@ class KeptElements:
             self._starts.append(self.num_kept)
             self._chunks.append(chunk)
         self.num_kept += chunk.size
-        if len(self._chunks) % _SPARING_PLACES == 0 and self._is_sparing():
+        if len(self._chunks) % _SPARING_PLACES == 0 and self._account.is_sparing:
             self._merge_places()
 
     def _stack(self, chunk: Chunk) -> None:
@@ -296,14 +290,15 @@ class KeptElements:
         block = chunk.block
         assert block is not None
         extra = block.nbytes
-        if extra > _STACKED_BYTES * chunk.size or extra + _CHUNK_OBJECT_BYTES > chunk.nbytes or not self._charge(extra):
+        is_small = extra <= _STACKED_BYTES * chunk.size and extra + _CHUNK_OBJECT_BYTES <= chunk.nbytes
+        if not is_small or not self._account.charge(extra):
             return
         columns = stacked(block)
         if columns is not None:
             nbytes = columns.nbytes + _CHUNK_OBJECT_BYTES
-            self._discharge(chunk.nbytes - nbytes)
+            self._account.discharge(chunk.nbytes - nbytes)
             chunk.block, chunk.nbytes = columns, nbytes
-        self._discharge(extra)
+        self._account.discharge(extra)
 
     def finish(self) -> None:
         """The pass has come to its end, and all of it is kept."""
@@ -319,7 +314,7 @@ class KeptElements:
         place = self._files.store(rows)
         if place is not None:
             self.stored_bytes += place.stored.nbytes
-            for share in self._shares() if not self.is_in_file else ():  # a file of the user's is no overflow
+            for share in self._account.shares if not self.is_in_file else ():  # a file of the user's is no overflow
                 share.spilled_bytes += place.stored.nbytes
         return place
 
@@ -329,7 +324,7 @@ class KeptElements:
         chunk.place = self._store(chunk.block.rows())
         if chunk.place is not None:
             index_bytes = self._index_bytes_of(chunk.place)
-            self._pinned.append(Chunk(chunk.size, chunk.block, None, chunk.nbytes - index_bytes))
+            self._pin(chunk, chunk.nbytes - index_bytes)
             chunk.block, chunk.nbytes = None, index_bytes
             self._release_pinned()
 
@@ -345,15 +340,21 @@ class KeptElements:
         del rows  # or somebody would look at it
         where = self._chunks.index(chunk)
         self._rearrange([*self._chunks[:where], *pieces, *self._chunks[where + 1 :]])
-        self._pinned.append(Chunk(chunk.size, chunk.block, None, chunk.nbytes - sum(piece.nbytes for piece in pieces)))
+        self._pin(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
         chunk.block = None
         self._release_pinned()
 
+    def _pin(self, chunk: Chunk, nbytes: int) -> None:
+        assert chunk.block is not None
+        self._pinned.append((in_memory(chunk.block, nbytes, chunk.lent), self._account.set_apart(nbytes)))
+
     def _release_pinned(self) -> None:
         """Takes what went to disk off the ledgers as soon as nobody looks at it."""
-        for chunk in [chunk for chunk in self._pinned if is_idle(chunk)]:
-            self._pinned.remove(chunk)
-            self._discharge(chunk.nbytes)
+        free = idle([chunk for chunk, _ in self._pinned])
+        for chunk, apart in self._pinned:
+            if chunk in free:
+                apart.release()
+        self._pinned = [pinned for pinned in self._pinned if pinned[0] not in free]
 
     def _move_newest(self, is_short: Callable[[], bool]) -> None:
         """Moves chunks to disk as long as somebody is short."""
@@ -362,9 +363,14 @@ class KeptElements:
         for chunk in reversed(self._movable):
             if not is_short():
                 break
-            if chunk.block is not None and self._is_worth_moving(chunk) and is_idle(chunk):
+            if chunk.block is not None and self._is_worth_moving(chunk) and idle([chunk]):
                 self._move(chunk)
         self._movable = [chunk for chunk in self._movable if chunk.block is not None]
+        if self._movable and is_short():
+            for chunk in reversed(idle(self._movable)):  # those that look at each other, too
+                if self._is_worth_moving(chunk) and is_short():
+                    self._move(chunk)
+            self._movable = [chunk for chunk in self._movable if chunk.block is not None]
 
     def _is_worth_moving(self, chunk: Chunk) -> bool:
         assert chunk.block is not None
@@ -372,14 +378,14 @@ class KeptElements:
 
     def _keep_plenty(self) -> None:
         """The index has grown, at the expense of what is left to others."""
-        self._move_newest(lambda: not all(map(_has_plenty, self._shares())))
+        self._move_newest(lambda: not self._account.has_plenty)
 
     def _charge_after_moving(self, nbytes: int, part: int = 4) -> bool:
         """Charges what has room once chunks were moved, and leaves a part of the budget; 0: none."""
-        shares = self._shares()
+        shares = self._account.shares
         left = {id(share): share.budget_bytes // part if part else 0 for share in shares}
         self._move_newest(lambda: any(share.free_bytes < nbytes + left[id(share)] for share in shares))
-        return self._charge(nbytes, leaves_plenty=part > 0)
+        return self._account.charge(nbytes, leaves_plenty=part > 0)
 
     def _give_way(self, share: Share) -> None:
         with self._lock:
@@ -390,13 +396,14 @@ class KeptElements:
                 self._close_tail()  # to the file, where it costs no place in an index
 
     # What is kept outlives a run, but while a run is open it is on its ledger: once, however many cursors read it, and
-    # in however many places of the plan.
+    # in however many places of the plan. Between runs that share a pool it is on the account of the pool's keeper.
 
     def join(self, share: Share) -> None:
-        """Begins to count on a share what is kept, if its run does not count it yet."""
+        """Begins to count on a share what is kept, if its run does not count it yet: until the run is over."""
         with self._lock:
-            account = self._accounts.get(share.run_id)
-            if account is None:
+            if not self._account.has(share):
+                if (keeper := share.keeper) is not None and self._account.has(keeper):
+                    self._remove(keeper)
                 self._make_fit(share)
                 self._release_pinned()
                 while not share.charge_free(self.nbytes, share.budget_bytes // 4):
@@ -404,13 +411,8 @@ class KeptElements:
                         continue
                     if share.charge_free(self.nbytes, share.budget_bytes // 8):
                         break  # the index alone: the run before had come to this too
-                    if self._chunks or self._tail:
-                        self._drop_last()
-                    else:  # what is left is nothing but what callers of other runs look at
-                        self._let_pinned_go()
-                account = _Account(share, share.on_shortage(lambda: self._give_way(share)))
-                self._accounts[share.run_id] = account
-            account.num_cursors += 1
+                    self._drop_last()
+                self._account.add(share, self._give_way, self._leave)
             self._stopped = self._files is None  # this run may have more room than the last one
 
     def _make_fit(self, share: Share) -> None:
@@ -422,31 +424,38 @@ class KeptElements:
         if self._owner == os.getpid() and is_short():
             self._close_tail()
         for chunk in self._movable if self._owner == os.getpid() else ():
-            if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and is_idle(chunk):
+            if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and idle([chunk]):
                 self._move_in_pieces(chunk, share.budget_bytes // 16)
         self._move_newest(is_short)
 
-    def leave(self, share: Share) -> None:
+    def _leave(self, share: Share) -> None:
+        """Its run is over."""
         with self._lock:
-            account = self._accounts[share.run_id]
-            account.num_cursors -= 1
-            if not account.num_cursors:
-                account.take_back()
-                del self._accounts[share.run_id]
-                account.share.discharge(self.nbytes)
-            if not self._accounts:  # what is still looked at is the caller's
-                self._let_pinned_go()
+            self._remove(share)
+            keeper = share.keeper
+            if keeper is None or any(other.keeper is keeper for other in self._account.shares):
+                return
+            try:
+                self.join(keeper)
+            except (OSError, PenstockError):  # the disk has no room either: some elements will be made again
+                while not keeper.charge_free(self.nbytes, keeper.budget_bytes // 4):
+                    self._drop_last()
+                self._account.add(keeper, self._give_way, self._leave)
 
-    def _let_pinned_go(self) -> None:
-        self._discharge(sum(chunk.nbytes for chunk in self._pinned))
-        self._pinned.clear()
+    def _remove(self, share: Share) -> None:
+        self._account.remove(share)
+        for _, apart in self._pinned:
+            apart.forget(share)
+
+    def __del__(self) -> None:
+        for share in self._account.shares:
+            self._remove(share)
 
     def _move_last(self) -> bool:
-        """Moves a chunk to disk though somebody may look at it, who then has it alone; whether one could be moved."""
+        """Moves a chunk to disk though somebody may look at it, in another run; whether one could be moved."""
         for chunk in reversed(self._movable if self._owner == os.getpid() else ()):
             if chunk.block is not None and self._is_worth_moving(chunk):
                 self._move(chunk)
-                self._let_pinned_go()
                 if chunk.place is not None:
                     return True
         return False
@@ -454,39 +463,19 @@ class KeptElements:
     def _drop_last(self) -> None:
         """Forgets the last elements: a run has no room for them, and no file can hold them."""
         if self._tail:
-            size, nbytes = len(self._tail), self._tail_bytes
+            chunk = in_memory(Block.of_rows(self._tail, has_failures=False), self._tail_bytes, self._tail_lent)
             self._clear_tail()
         else:
             self._starts.pop()
             chunk = self._chunks.pop()
-            size, nbytes = chunk.size, chunk.nbytes
             self._movable = [other for other in self._movable if other is not chunk]
-        self.num_kept -= size
-        self._discharge(nbytes)
-
-    def _charge(self, nbytes: int, leaves_plenty: bool = False) -> bool:
-        charged: list[Share] = []
-        for share in self._shares():
-            if not share.charge_free(nbytes, share.budget_bytes // 4 if leaves_plenty else 0):
-                for other in charged:
-                    other.discharge(nbytes)
-                return False
-            charged.append(share)
-        self.nbytes += nbytes
-        return True
-
-    def _discharge(self, nbytes: int) -> None:
-        for share in self._shares():
-            share.discharge(nbytes)
-        self.nbytes -= nbytes
-
-    def _shares(self) -> list[Share]:
-        return [account.share for account in self._accounts.values()]
-
-
-def _has_plenty(share: Share) -> bool:
-    """Whether a run keeps enough for its other stages."""
-    return share.free_bytes >= share.budget_bytes // 4 and not share.under_pressure and not share.is_sparing
+        self.num_kept -= chunk.size
+        if chunk.block is None:
+            self._account.discharge(chunk.nbytes)
+        else:
+            self._pin(chunk, chunk.nbytes)
+            del chunk  # or somebody would look at it
+            self._release_pinned()
 
 
 def _readable_bytes(share: Share) -> int:

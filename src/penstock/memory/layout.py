@@ -32,10 +32,16 @@ class Layout:
         self.leaves = leaves
 
     @staticmethod
-    def of(row: Any) -> Layout:
-        """The layout that holds this element; `BadType` if none can."""
+    def of(row: Any, keeps_order: bool = False) -> Layout:
+        """The layout that holds this element; `BadType` if none can.
+
+        Args:
+            row: The element.
+            keeps_order: Whether arrays come back in the order of bytes that they had: for a run's own files, which
+                must not show. In those that last, numbers have the machine's, which Arrow knows.
+        """
         structure = Structure.of(row)
-        return Layout(structure, [leaf_of(leaf) for leaf in structure.flatten(row)])
+        return Layout(structure, [leaf_of(leaf, keeps_order) for leaf in structure.flatten(row)])
 
     def leaves_of(self, row: Any) -> list[Any] | None:
         """The leaves of an element; None if it has another structure, keys in another order, or other dtypes."""

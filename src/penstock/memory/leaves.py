@@ -3,7 +3,7 @@
 A scalar or a string is a column. An array is two: its values as a list, and its shape, so that shapes and ranks may
 differ from row to row. A `Ragged` or `Sparse` is the columns of the arrays it is made of. Values are written as the
 Arrow type that means the same, where there is one of the same width; complex numbers are pairs, and dtypes that Arrow
-does not know (long double, records, `datetime64[D]`) are integers or bytes.
+does not know (long double, records, `datetime64[D]`, numbers in the other order of bytes) are integers or bytes.
 
 pyarrow is imported when the first of these is used. For files without it, leaves are flat arrays (`flat`, `unflat`):
 about the buffers of those columns.
@@ -71,10 +71,11 @@ class Leaf(Protocol):
 @dataclasses.dataclass(frozen=True)
 class _Array:
     dtype: np.dtype[Any]
+    keeps_order: bool = False
     flat_values: ClassVar[Buffers | None] = Buffers(1, 4)
 
     def fits(self, leaf: Any) -> bool:
-        return type(leaf) is np.ndarray and (leaf.dtype == self.dtype or native(leaf.dtype) == self.dtype)
+        return type(leaf) is np.ndarray and _is_stored_as(leaf.dtype, self)
 
     def fields(self) -> list[tuple[str, Any]]:
         import pyarrow as pa
@@ -161,10 +162,11 @@ class _Strings:
 @dataclasses.dataclass(frozen=True)
 class _Scalar:
     dtype: np.dtype[Any]
+    keeps_order: bool = False
     flat_values: ClassVar[Buffers | None] = Buffers(0, 1)
 
     def fits(self, leaf: Any) -> bool:
-        return isinstance(leaf, np.generic) and (leaf.dtype == self.dtype or native(leaf.dtype) == self.dtype)
+        return isinstance(leaf, np.generic) and _is_stored_as(leaf.dtype, self)
 
     def fields(self) -> list[tuple[str, Any]]:
         return [("", _values_type(self.dtype))]
@@ -196,6 +198,10 @@ class _Scalar:
 
     def to_json(self) -> dict[str, Any]:
         return {"leaf": "scalar", "dtype": dtype_to_text(self.dtype)}
+
+
+def _is_stored_as(dtype: np.dtype[Any], leaf: _Array | _Scalar) -> bool:
+    return dtype == leaf.dtype or (not leaf.keeps_order and native(dtype) == leaf.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,19 +315,19 @@ class _Parts:
 _COMPOSITES = {"ragged": Ragged, "sparse": Sparse}
 
 
-def leaf_of(leaf: Any) -> Leaf:
+def leaf_of(leaf: Any, keeps_order: bool = False) -> Leaf:
     """How to lay out leaves like this one; `BadType` if none can be stored."""
     if type(leaf) is np.ndarray:
-        return _Strings() if leaf.dtype == string else _Array(storable(leaf.dtype))
+        return _Strings() if leaf.dtype == string else _Array(storable(leaf.dtype, keeps_order), keeps_order)
     if isinstance(leaf, np.generic):
-        return _Scalar(storable(leaf.dtype))
+        return _Scalar(storable(leaf.dtype, keeps_order), keeps_order)
     if type(leaf) is bytes:
         return _Bytes()
     if leaf is None:
         return _Nothing()
     if isinstance(leaf, (Ragged, Sparse)):
         fields = dataclasses.fields(leaf)
-        return _Parts(type(leaf), tuple(leaf_of(getattr(leaf, field.name)) for field in fields))
+        return _Parts(type(leaf), tuple(leaf_of(getattr(leaf, field.name), keeps_order) for field in fields))
     what = "a failed element" if isinstance(leaf, Failed) else type(leaf).__name__
     raise BadType(f"expected arrays, scalars, bytes, Ragged, Sparse or None, got {what}: it cannot be stored")
 
@@ -348,6 +354,8 @@ def leaf_from_json(value: Any) -> Leaf:
 def _values_type(dtype: np.dtype[Any]) -> Any:
     import pyarrow as pa
 
+    if not dtype.isnative:
+        return pa.list_(pa.uint8(), dtype.itemsize)
     if dtype.kind == "b":
         return pa.bool8()  # a byte each, as in NumPy: Arrow's own are bits, and would have to be unpacked
     if dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize <= 8):

@@ -68,6 +68,7 @@ class Ledger:
         self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
         self._taken_from_pool = 0
         self._releases: dict[int, tuple[Callable[[], object], bool]] = {}
+        self._at_end: dict[int, Callable[[], object]] = {}
         self._slack_used = 0
         self._floors = 0
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
@@ -198,6 +199,17 @@ class Ledger:
         with self._lock:
             self._releases[key] = release, of_use
         return lambda: self._releases.pop(key, None) and None
+
+    @property
+    def keeper(self) -> Share | None:
+        """The account of what outlives it in its pool; None if it has a budget of its own."""
+        return None if self._pool is None else self._pool.keeper(_keeper_of)
+
+    def at_end(self, leave: Callable[[], object]) -> Callable[[], None]:
+        """Names a function for when the run is over; returns one that takes it back."""
+        key = id(leave)
+        self._at_end[key] = leave
+        return lambda: self._at_end.pop(key, None) and None
 
     @property
     def asker(self) -> Share | None:
@@ -354,6 +366,8 @@ class Ledger:
 
     def close(self) -> None:
         """The run is over: gives the floors back, and to the pool all that was taken from it."""
+        for leave in list(self._at_end.values()):  # without the lock: they have locks of their own
+            leave()
         with self._lock:
             for share in self.shares:
                 over_before = share.slack_used_bytes
@@ -368,3 +382,7 @@ class Ledger:
     def leave_pool(self) -> None:
         """From now on what is released is on nobody's account but this one's."""
         self._pool, self._taken_from_pool, self._set_aside = None, 0, 0
+
+
+def _keeper_of(pool: Pool) -> Share:
+    return Ledger(pool.total_bytes, pool).share("cache")

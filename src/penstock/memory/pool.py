@@ -11,13 +11,15 @@ The contract:
 3. A pool that is made smaller is *overdrawn* for as long as the floors of open runs are more than it. Floors stay with
    their runs. All else gives way, and nobody gets more until there is room; but what was free before may still be used,
    once, by runs that were open then and cannot do without: stages may be in the midst of what they found room for.
+4. What caches keep between runs is taken from the pool as well, by its *keeper*: a member that gives all of it back for
+   others, to disk.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Protocol
@@ -54,6 +56,7 @@ class Pool:
         #: What runs wait for, to open or to go on; who can do without leaves it alone.
         self.awaited_bytes = 0
         self._members: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._keeper: Any = None
         self._make_locks()
 
     def _make_locks(self) -> None:
@@ -68,6 +71,7 @@ class Pool:
         for member in list(self._members):
             member.leave_pool()
         self._members.clear()
+        self._keeper = None
         self.taken_bytes = self.awaited_bytes = 0
 
     @property
@@ -85,6 +89,13 @@ class Pool:
     def leave(self, member: _Member) -> None:
         with self._lock:
             self._members.discard(member)
+
+    def keeper(self, make: Callable[[Pool], Any]) -> Any:
+        """The account of what outlives runs, made when it is first needed."""
+        with self._lock:
+            if self._keeper is None:
+                self._keeper = make(self)
+            return self._keeper
 
     def _others(self, member: _Member | None) -> list[_Member]:
         with self._lock:
@@ -172,6 +183,6 @@ class Pool:
     def about(self, others_bytes: int, enough_bytes: int) -> str:
         """A remark for who is refused: the size of the pool, what others hold of it, and which size would do."""
         return (
-            f"; the pool that runs share is {self.total_bytes:,} B, of which other open runs hold {others_bytes:,} B: "
-            f"ps.set_memory({enough_bytes:_}) or more would do as well"
+            f"; the pool that runs share is {self.total_bytes:,} B, of which other open runs and caches hold "
+            f"{others_bytes:,} B: ps.set_memory({enough_bytes:_}) or more would do as well"
         )

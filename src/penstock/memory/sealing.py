@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..element import Ragged, Sparse, Structure, detach, leaf_bytes, read_only
+from ..element import Ragged, Sparse, Structure, arrays_in, detach, leaf_bytes, read_only
 from .singly import nest_bytes
 
-__all__ = ["in_native_order", "sealed"]
+__all__ = ["Sealed", "in_native_order", "sealed"]
 
 
 def in_native_order(element: Any) -> Any:
@@ -31,14 +31,25 @@ def in_native_order(element: Any) -> Any:
     return structure.unflatten(converted)
 
 
-def sealed(element: Any) -> tuple[Any, int]:
-    """The element with arrays that nobody can change, as they will be given again; and the bytes it keeps alive."""
+class Sealed(NamedTuple):
+    """An element with arrays that nobody can change, as it will be given again."""
+
+    element: Any
+    #: What it keeps alive.
+    nbytes: int
+    #: What its arrays look at that is somebody else's, by its id: the user's own, or what a cache below keeps.
+    lent: frozenset[int] = frozenset()
+
+
+def sealed(element: Any) -> Sealed:
+    """An element that is to be kept."""
     if type(element) is bytes or isinstance(element, np.generic):
-        return element, leaf_bytes(element) + _SCALAR_BYTES
+        return Sealed(element, leaf_bytes(element) + _SCALAR_BYTES)
     structure = Structure.of(element)
     leaves = structure.flatten(detach(element))
     nbytes = sum(map(_kept_bytes, leaves), _PLACE_BYTES if structure.is_leaf else nest_bytes(len(leaves)))
-    return structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes
+    lent = [id(array.base) for leaf in leaves for array in arrays_in(leaf) if array.base is not None]
+    return Sealed(structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes, frozenset(lent))
 
 
 # An array's object and that of the view which is given out; a scalar's object and its place in a list; that

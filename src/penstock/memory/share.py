@@ -31,6 +31,7 @@ class Share:
         "planned_bytes",
         "remark",
         "spilled_bytes",
+        "staying_bytes",
     )
 
     def __init__(self, ledger: Ledger, name: str, floor_bytes: int) -> None:
@@ -45,6 +46,7 @@ class Share:
         self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0
         self.spilled_bytes = 0  # so far: what went to disk because memory had no room for it
+        self.staying_bytes = 0  # the most that it held and could not have put on disk, as it could the rest
         #: Says how much the stage will hold in the end, for one that gathers by what the data are.
         self.expects: Callable[[], int] = nothing_expected
         #: What else there is to say when it is refused something: that only the data can tell how much it will hold.
@@ -144,6 +146,15 @@ class Share:
         another thread is at work on what it would give up, so that it may be asked again soon.
         """
         return self._ledger.on_shortage(release, of_use=True)
+
+    @property
+    def keeper(self) -> Share | None:
+        """The account of what outlives the run, if it draws on a pool."""
+        return self._ledger.keeper
+
+    def at_end(self, leave: Callable[[], object]) -> Callable[[], None]:
+        """Names a function for when the run is over; returns one that takes it back."""
+        return self._ledger.at_end(leave)
 
     def raise_floor(self, nbytes: int) -> None:
         """Sets more bytes aside for this share alone, if the slack has them: what it needs to go on at all."""

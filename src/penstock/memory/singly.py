@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, arrays_in, parts_of
+from ..element import Failed, arrays_in, is_dataset, parts_of
 
 __all__ = [
     "are_alike",
+    "failures_in",
+    "held_in",
     "lent_bytes",
     "nest_bytes",
     "objects_bytes",
@@ -37,7 +39,7 @@ def objects_bytes(element: Any) -> int:
     """Bytes of the objects that one element consists of, and of its place among others, beside its data."""
     if isinstance(element, np.generic):  # its place is counted for one that large
         return _ENTRY_BYTES
-    return 0 if type(element) is Failed else _ENTRY_BYTES + objects_in(element)
+    return _ENTRY_BYTES + objects_in(element)
 
 
 def objects_in(element: Any) -> int:
@@ -49,6 +51,8 @@ def objects_in(element: Any) -> int:
         return 0
     if issubclass(kind, np.generic):
         return _SCALAR_BYTES
+    if kind is Failed:
+        return int(element.error_bytes)
     keys, parts = parts_of(element)
     if keys is None:  # one leaf that is made of several arrays, or of none
         return _ARRAY_BYTES * len(arrays_in(element))
@@ -64,16 +68,39 @@ def lent_bytes(element: Any) -> int:
     """Bytes of an element that others count: read-only views show the user's arrays, or what a cache keeps."""
     if isinstance(element, (np.generic, bytes)):
         return 0
+    if is_dataset(element):
+        return sum(map(lent_bytes, held_in(element)))
     return sum([a.nbytes for a in arrays_in(element) if a.base is not None and not a.flags.writeable])
 
 
+def held_in(*datasets: Any) -> list[Any]:
+    """What windows, and windows of windows, carry in themselves: each thing once, in however many it is."""
+    held: dict[int, Any] = {}
+    for dataset in datasets:
+        for node in dataset.node.walk():
+            for element in node.op.held_elements:
+                inner = held_in(element) if is_dataset(element) else (element,)
+                held.update((id(thing), thing) for thing in inner)
+    return list(held.values())
+
+
 def objects_of_block(block: Block) -> int:
-    """What `objects_bytes` says of all elements of a block, by the first; none for those that lie stacked."""
+    """What `objects_bytes` says of all elements of a block, by the first; none for those that lie stacked.
+
+    Nor for those that failed, which are not like the others: see `failures_in`.
+    """
     if block.columns is not None or not block.size:
         return 0
     if block.records is not None:
         return _ENTRY_BYTES * block.size
+    if block.has_failures:
+        return sum([objects_bytes(row) for row in block.rows() if type(row) is not Failed])
     return objects_bytes(block.rows()[0]) * block.size
+
+
+def failures_in(block: Block) -> int:
+    """Bytes of the errors in a block."""
+    return sum([row.error_bytes for row in block.rows() if type(row) is Failed]) if block.has_failures else 0
 
 
 def nest_bytes(num_leaves: int) -> int:

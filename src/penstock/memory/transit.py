@@ -134,7 +134,7 @@ class Transit:
     def _learn(self, nbytes: int, count: int) -> int:
         """How large each of these is, which may be more than was expected."""
         each = -(-nbytes // count)
-        if not self._exact and (self._each is None or each * _GROWTH > self._each):
+        if not self._exact and (self._each is None or int(each * _GROWTH) > self._each):
             self._each = int(each * _GROWTH)
             # One must always fit, whatever others make ahead meanwhile.
             self._share.raise_floor(self._each)

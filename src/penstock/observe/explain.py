@@ -41,6 +41,8 @@ class Explanation:
     budget_bytes: int
     #: How many elements came out of a sample that was run for it.
     num_sampled: int = 0
+    #: How many failed in it, and were passed over.
+    num_failed: int = 0
     #: Whether sizes were measured, in this sample or one before.
     is_sampled: bool = False
 
@@ -81,6 +83,7 @@ class Explanation:
             "estimated": self.division.estimated,
             "complete": self.division.complete,
             "sampled": self.num_sampled,
+            "failed": self.num_failed,
             "stages": [
                 {
                     "label": label,
@@ -157,6 +160,8 @@ class Explanation:
             lines.append(f"≈ was measured {on}, with a quarter added.")
         elif is_about:
             lines.append("≈ is for the largest elements that are known of.")
+        if self.num_failed:
+            lines.append(f"Passed over in the sample, as they failed: {self.num_failed}.")
         if self._has_temporaries:
             lines.append("temporary: what a call of your function took beside its result. It is not in the budget.")
         return lines
@@ -230,12 +235,20 @@ class Explanation:
         )
 
 
-def explain(node: Node, settings: Settings, num_sampled: int = 0) -> Explanation:
+def explain(node: Node, settings: Settings, num_sampled: int = 0, num_failed: int = 0) -> Explanation:
     """Explains a plan that would run with these settings."""
     plan, steps = optimize(settled(node), PASSES) if settings.optimize is not None else (settled(node), [])
     division = divide(plan, settings.measured_by_node(plan))
-    is_sampled = bool(settings.measured)
-    return Explanation(node, tuple(steps), plan, division, settings.budget_bytes, num_sampled, is_sampled)
+    return Explanation(
+        node,
+        tuple(steps),
+        plan,
+        division,
+        settings.budget_bytes,
+        num_sampled,
+        num_failed,
+        is_sampled=bool(settings.measured),
+    )
 
 
 def _size(need: Need, nbytes: int | None) -> str:

@@ -18,6 +18,7 @@ from ..memory.arena import slot_bytes
 from ..memory.batch_index import BATCH_INDEX_BYTES
 from ..memory.cache_file import WHAT_TO_DO
 from ..memory.fixed_rows import FixedRows, RowKind
+from ..memory.ledger import Share
 from ..memory.local_names import local_name
 from ..memory.place import BATCH_HEAD_BYTES, Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, several, times
@@ -103,11 +104,15 @@ class Cache(Op):
                 floor = max(floor or 0, 2 * to_read + BATCH_INDEX_BYTES)
             return Footprint(floor, "elements on their way to the file, or from it", floor)
         if floor is not None:
-            # One that is read; what comes in is its maker's until it is written. Several that lie on disk together are
-            # as much as a sixteenth of the budget.
-            floor += index_bytes(sizes.count, every, floor)
+            # One that is read, beside the last one of the round before, at which the caller may still look; what comes
+            # in is its maker's until it is written. Several that lie on disk together are as much as a sixteenth of
+            # the budget.
+            floor += floor + index_bytes(sizes.count, every, floor)
             floor += floor // 15
         return Footprint(every, "all elements, the rest on disk", floor, spills=True)
+
+    def count_kept(self, share: Share) -> None:
+        self.store.count_on(share)
 
     def open(self, context: Context) -> Cursor:
         return _CacheCursor(context, self.store)
@@ -142,6 +147,8 @@ class _CacheCursor(Cursor):
     def _begin(self, begun: CachedPass) -> CachedPass:
         self._index_lease.settle(begun.kept.index_bytes)
         begun.kept.join(self._context.share)
+        for node in self._context.node.input.walk():  # where all is kept here, nobody reads the caches below
+            node.op.count_kept(self._context.share)
         self._pass = begun
         return begun
 
@@ -339,9 +346,7 @@ class _CacheCursor(Cursor):
     def close(self) -> None:
         self._forget_batch()
         self._close_filling()
-        if self._pass is not None:
-            self._pass.kept.leave(self._context.share)
-            self._pass = None
+        self._pass = None
         self._index_lease.settle(0)
         if self._input is not None:
             self._input.close()

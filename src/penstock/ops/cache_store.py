@@ -16,6 +16,7 @@ from ..element import Failed
 from ..errors import PenstockError
 from ..memory.cache_file import CacheFile, PassId, complete_file
 from ..memory.kept import KeptElements
+from ..memory.ledger import Share
 from ..memory.overflow import Overflow
 from ..memory.sealing import in_native_order, sealed
 from ..memory.spill import LastingSpill, SpillSpace
@@ -71,12 +72,12 @@ class CachedPass:
             with self._lock:
                 done = self.kept.num_kept - number
                 if 0 <= done < len(good):
-                    ours = self.kept.append([row for row, _ in good[done:]], [nbytes for _, nbytes in good[done:]])
+                    ours = self.kept.append(good[done:])
                     kept[done : done + len(ours)] = ours
                     done += len(ours)
                 if not 0 <= done < len(good):
                     # What is not kept in memory is shown as it came: who holds it must see that it is nobody else's.
-                    left = (row if is_kept else None for (row, _), is_kept in zip(good, kept, strict=True))
+                    left = (one.element if is_kept else None for one, is_kept in zip(good, kept, strict=True))
                     return self._shown(place, number, rows, left)
             self.kept.make_room()
 
@@ -130,6 +131,12 @@ class CacheStore:
     def ready(self) -> CachedPass | None:
         """The pass that is kept, if there is one."""
         return self.kept
+
+    def count_on(self, share: Share) -> None:
+        """Has a run count what is in memory, whether it reads it or not."""
+        with self.lock:
+            if self.kept is not None:
+                self.kept.kept.join(share)
 
     def looked_up(self) -> CachedPass | None:
         """The same, for who does not want to begin one."""

@@ -43,7 +43,7 @@ def call(function: Callable[..., Any], element: Any) -> Any:
 def as_result(value: Any, given: Any = None) -> Any:
     """What a function returned for what it was given, as an element. A list is a tuple of components."""
     kind = type(value)
-    if kind is np.ndarray and value.ndim and value.dtype.kind not in "OSU":
+    if kind is np.ndarray and value.ndim and value.dtype.kind not in "OSUT":
         return value if value.base is None else owned(value, given)
     if isinstance(value, list):
         value = tuple(value)
@@ -126,7 +126,7 @@ class Calls:
         """Results as rows, after those that are there already."""
         function, direct = self._function, self._key_argument is None and not block.has_failures
         has_failed = bool(results) or block.has_failures
-        uncounted, num_uncounted = 0, 0
+        uncounted, num_uncounted, failed_bytes = 0, 0, 0
         for i in range(len(results), len(rows)):
             row = rows[i]
             try:
@@ -139,6 +139,7 @@ class Calls:
                     result = result if type(result) is Failed else as_result(result, row)
             except Exception as error:
                 result, has_failed, is_number = failed(error, self._context, place + i, block, i), True, False
+                failed_bytes += result.error_bytes
             results.append(result)
             if room is not None:
                 uncounted += result.nbytes if is_number or type(result) is np.ndarray else nbytes_of(result)
@@ -148,6 +149,8 @@ class Calls:
                     uncounted = num_uncounted = 0
                     if not has_room:
                         break
+                if failed_bytes > self._uncounted_bytes and not room.is_of_part:
+                    break  # errors on their way are not counted, so that none is refused: there must be few
         if uncounted and room is not None:
             room.add(uncounted, num_uncounted)
         positions = None if block.positions is None else block.positions[: len(results)]

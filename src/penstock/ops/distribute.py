@@ -153,21 +153,16 @@ class _PartCursor(UnaryCursor):
         self._op = op
         self._known = known
         self._given = 0
-        # Elements of the input, where there are known to be so many: after as many of their own, processes are at
-        # different places of it.
-        self._passed = 0
+        # Elements of the input from `start` on, where there are known to be so many: after as many of their own,
+        # processes are at different places of it. Less than 0: so many come before `start`, and are still to be passed
+        # over. Not here, where nobody knows yet whether a position will be restored.
+        self._passed = -op.start
         self._ended = False
         # The last element and the position before it, where one may have to be given twice.
         self._last: Any = None
         self._before_last: State = None
         self._held_bytes = 0
         self._gathering = Gathering(context)
-        if op.start:
-            try:
-                self.input.skip(op.start)
-            except BaseException:
-                self.input.close()
-                raise
 
     def pull(self, n: int) -> Block | None:
         self._gathering.release()
@@ -184,6 +179,9 @@ class _PartCursor(UnaryCursor):
     def _next(self) -> Block | None:
         if self._ended:
             return None
+        if self._passed < 0:
+            self.input.skip(-self._passed)
+            self._passed = 0
         if self._known is None:
             return self._next_of_row()
         length, size = self._known

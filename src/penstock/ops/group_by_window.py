@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block
+from ..block import MANY_DTYPES, Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, is_dataset
 from ..errors import BadArgument, BadType, OverBudget, PenstockError, PlanError, StateError
@@ -192,7 +192,8 @@ class _GroupByWindowCursor(Cursor):
     def _window(self, group: Group) -> Any:
         rows = group.rows
         kind = type(rows[0])
-        if issubclass(kind, np.number) and len(set(map(type, rows))) == 1:  # small ones: the stack is held instead
+        is_number = issubclass(kind, np.number) and rows[0].dtype.kind not in MANY_DTYPES
+        if is_number and len(set(map(type, rows))) == 1:  # small ones: the stack is held instead
             group.forget_rows()
             spec = self._specs.get((kind, len(rows)))
             if spec is None:

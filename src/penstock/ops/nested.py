@@ -360,7 +360,10 @@ class CycleCursor(Cursor):
 
     def _failed(self, error: Exception, number: int) -> Failed:
         if isinstance(error, OverBudget):
-            raise error  # no fault of the element's, which must not be dropped as if it were
+            try:
+                raise error  # no fault of the element's, which must not be dropped as if it were
+            finally:
+                del error  # its traceback has this frame
         if isinstance(error, PenstockError):
             return Failed(self._context.located(error))
         return Failed(self._context.noted(error, number))
@@ -405,7 +408,10 @@ class CycleCursor(Cursor):
     def restore(self, state: State) -> None:
         self._turn, self._given, number, ended, below, slots, num_woven = expect_list(state, 7)
         self._ended = bool(ended)
+        self._close_slots()  # as many are open as are counted, or the end would never be found
         self._slots = [None] * len(slots)
+        if not (0 <= self._turn < len(slots) and 0 <= self._given < self._block_length):
+            raise StateError(f"the saved position is damaged: {self._given} elements into turn {self._turn}")
         for i, saved in enumerate(slots):
             if saved is not None:
                 self._reopen(i, *expect_list(saved, 4))
@@ -433,12 +439,15 @@ class CycleCursor(Cursor):
     def _is_gone(self, number: int) -> StateError:
         return StateError(f"input element {number}, of which a dataset was being read, is no longer there")
 
-    def close(self) -> None:
+    def _close_slots(self) -> None:
         for slot in self._slots:
             if slot is not None:
                 slot.close()
                 self._carrying.release(slot.carried)
         self._slots, self._num_open = [None] * len(self._slots), 0
+
+    def close(self) -> None:
+        self._close_slots()
         self._ended = True
         self._woven = None
         self._release_spent()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..element import nbytes_of
+from ..memory.singly import held_in
+
 __all__ = ["Overlap"]
 
 
@@ -18,24 +21,19 @@ class Overlap:
     def entered(self, window: Any) -> int:
         """One more is held; returns the bytes of what no other one has."""
         new_bytes = 0
-        for key, nbytes in _held_sizes(window).items():
+        for element in held_in(window):
+            key = id(element)
             count = self._num_windows[key] = self._num_windows.get(key, 0) + 1
-            new_bytes += nbytes if count == 1 else 0
+            new_bytes += nbytes_of(element) if count == 1 else 0
         return new_bytes
 
     def left(self, window: Any) -> int:
         """One is held no longer; returns the bytes of what no other one has."""
         freed_bytes = 0
-        for key, nbytes in _held_sizes(window).items():
+        for element in held_in(window):
+            key = id(element)
             self._num_windows[key] -= 1
             if not self._num_windows[key]:
                 del self._num_windows[key]  # its number may be another's soon
-                freed_bytes += nbytes
+                freed_bytes += nbytes_of(element)
         return freed_bytes
-
-
-def _held_sizes(window: Any) -> dict[int, int]:
-    sizes: dict[int, int] = {}
-    for node in window.node.walk():
-        sizes.update(node.op.held_sizes())
-    return sizes

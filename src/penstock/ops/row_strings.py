@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block
+from ..block import MANY_DTYPES, Block
 from ..element import Failed, Structure
 from ..errors import SpecMismatch
 from ..memory.singly import are_alike
@@ -28,12 +28,14 @@ _PIECE_BYTES = 16 << 10
 class RowStrings:
     """How the rows of one table are written. Elements that are byte strings themselves are never written like this."""
 
-    __slots__ = ("_dtype", "_structure", "_types")
+    __slots__ = ("_dtype", "_dtypes", "_structure", "_types")
 
     def __init__(self, structure: Structure, dtype: np.dtype[Any], types: list[type]) -> None:
         self._structure = structure
         self._dtype = dtype
         self._types = types  # of the leaves of a row that is not stacked
+        # Of those types one stands for many dtypes: these are compared, too, which takes longer.
+        self._dtypes = [(i, dtype[i]) for i in range(len(types)) if dtype[i].kind in MANY_DTYPES]
 
     @classmethod
     def of(cls, block: Block) -> RowStrings | None:
@@ -85,7 +87,7 @@ class RowStrings:
         except SpecMismatch:
             leaves = []
         # Of the same types: others would be cast, and come out as something else.
-        if list(map(type, leaves)) == self._types:
+        if list(map(type, leaves)) == self._types and all(leaves[i].dtype == dtype for i, dtype in self._dtypes):
             return tuple(leaves)
         self._as_it_is(row)
         return None

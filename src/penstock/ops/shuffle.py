@@ -109,7 +109,8 @@ class Shuffle(Op):
         text = "all" if count is None or count < 0 else f"{count:,}"
         floor = None
         if sizes.input is not None:
-            floor = least_memory_needed(max(0, count or 0), size or 0, sizes.input, sizes.specs[0])
+            least = least_memory_needed(max(0, count or 0), size or 0, sizes.input, sizes.specs[0])
+            floor = sizes.beside_what_stays(least)
         return Footprint(held, f"{text} elements in the buffer, the rest on disk", floor, spills=True)
 
     def open(self, context: Context) -> Cursor:
@@ -189,7 +190,7 @@ class _ShuffleCursor(Cursor):
     def _keep_rows(self, block: Block, rows: list[Any]) -> None:
         # Numbers come by the million, and are all of one size.
         sizes = [held_bytes(rows[0])] * block.size if are_alike(block) else list(map(held_bytes, rows))
-        self._waiting.keep(self._read, rows, sizes)
+        self._waiting.keep(self._read, rows, sizes, block.has_failures)
         if self._filling is not None:
             self._filling.advance(block.size)
         if block.has_failures:
@@ -209,6 +210,8 @@ class _ShuffleCursor(Cursor):
 
     def restore(self, state: State) -> None:
         drawn, read, ended, anchor, below = expect_list(state, 5)
+        if not 0 <= drawn <= read:
+            raise StateError(f"the saved position is damaged: {drawn} elements drawn of {read}")
         self._input.restore(below)
         self._anchors = deque([(anchor, below)])
         if ended:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..cursor import Cursor, Feed, State
-from ..element import detach, is_dataset, nbytes_of
+from ..element import Failed, detach, is_dataset, nbytes_of
 from ..errors import StateError
 from ..memory.ledger import Share
 from ..memory.singly import are_alike, lent_bytes, objects_bytes
@@ -87,7 +87,9 @@ class Tape:
         return row, nbytes
 
     def _measured(self, row: Any) -> int:
-        """What an element takes that is held, on this account."""
+        """What an element takes that is held, on this account; none of errors, most of which are given on at once."""
+        if type(row) is Failed:
+            return 0
         nbytes = self.each_bytes = nbytes_of(row) + objects_bytes(row)
         # In a sample all of it: a cache with less room would have it on disk, and count nothing.
         return nbytes if self._share.frugal else nbytes - lent_bytes(row)

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import detach, nbytes_of
+from ..element import Failed, detach, nbytes_of
 from ..errors import OverBudget, PenstockError
 from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
-from ..memory.ledger import Share
+from ..memory.ledger import Share, format_bytes
 from ..memory.singly import lent_bytes, nest_bytes, objects_in
 from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
@@ -68,6 +68,10 @@ def held_bytes(element: Any) -> int:
     if isinstance(element, np.generic):
         return element.nbytes + _ENTRY_BYTES
     return nbytes_of(element) - lent_bytes(element) + _ENTRY_BYTES + objects_in(element)
+
+
+def _bytes_of_failed(rows: Sequence[Any], sizes: Sequence[int]) -> int:
+    return sum([size for row, size in zip(rows, sizes, strict=True) if type(row) is Failed])
 
 
 def memory_needed(count: int, size: ElementSize | None, spec: Any) -> int | None:
@@ -149,13 +153,18 @@ class Waiting:
         self._num_written = 0
         self._num_batches = 0
         self._bytes = 0
+        self._failed_bytes = 0  # of these, what is errors
         self._index_bytes = 0  # of what is known of files and draws
         self._lock = WorkLock()
         self._unregister = share.on_shortage(self._let_go)
+        share.remark = self._remark
 
-    def keep(self, first: int, rows: Sequence[Any], sizes: Sequence[int]) -> None:
+    def keep(self, first: int, rows: Sequence[Any], sizes: Sequence[int], has_failures: bool = False) -> None:
         """Takes elements, numbered from `first` on, and how many bytes each holds."""
         with self._lock:
+            if has_failures:
+                self._failed_bytes += _bytes_of_failed(rows, sizes)
+                self._share.staying_bytes = max(self._share.staying_bytes, self._failed_bytes)
             if self._try_charge(sum(sizes)):
                 kept = zip(map(detach, rows), sizes, strict=True)
                 self._in_memory.update(zip(range(first, first + len(rows)), kept, strict=True))
@@ -203,6 +212,8 @@ class Waiting:
         rows, sizes = zip(*map(self._in_memory.pop, numbers), strict=True)
         nbytes = sum(sizes)
         self._bytes -= nbytes
+        if self._failed_bytes:
+            self._failed_bytes -= _bytes_of_failed(rows, sizes)
         if self._stuck:
             self._stuck.difference_update(numbers)
         self._draws.drop(len(numbers))
@@ -244,6 +255,7 @@ class Waiting:
     def close(self) -> None:
         """Lets everything go, in memory and on disk."""
         self._unregister()
+        self._share.remark = lambda: ""
         with self._lock:
             self._files.close()
             self._alone.clear()
@@ -254,6 +266,9 @@ class Waiting:
             self._index_bytes = 0
 
     # Memory.
+
+    def _remark(self) -> str:
+        return f"{format_bytes(self._failed_bytes)} are errors, which cannot go to disk" if self._failed_bytes else ""
 
     def _try_charge(self, nbytes: int) -> bool:
         if self._bytes + self._index_bytes + nbytes > self._most_bytes():

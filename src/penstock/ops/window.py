@@ -15,6 +15,7 @@ from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure, is_dataset
 from ..errors import PlanError
+from ..memory.singly import objects_bytes
 from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, several
 from ..plan.op import Context, Op, argument
 from ..spec import DatasetSpec, Spec, element_bytes, map_specs, spec_leaves
@@ -137,6 +138,7 @@ class _WindowCursor(Cursor):
         self._buffer: deque[tuple[Any, int]] = deque()
         # Bytes of elements that are in no window to come, but in one that was given and may still be read.
         self._given_bytes = 0
+        self._failed: Failed | None = None  # the first in the window, where it is in no other one
         self._start = 0
         self._ended = False
 
@@ -173,8 +175,18 @@ class _WindowCursor(Cursor):
             if held is None:
                 self._ended = True
             else:
-                self._buffer.append(held)
+                self._hold(*held)
         return len(self._buffer) >= (self._span if self._drop_remainder else 1)
+
+    def _hold(self, row: Any, nbytes: int) -> None:
+        """Keeps an element; of errors only those that a window will fail with, the first of its own."""
+        if type(row) is Failed:
+            if self._shift >= self._span and self._stride == 1:
+                row = self._failed = self._failed or row
+            else:
+                nbytes = objects_bytes(row)
+                self._tape.charge(nbytes)
+        self._buffer.append((row, nbytes))
 
     def _demand(self, num_windows: int) -> int:
         if self._every > 1:
@@ -199,6 +211,7 @@ class _WindowCursor(Cursor):
             row, nbytes = self._buffer.popleft()
             self._given_bytes += nbytes + self._overlap.left(row) if is_dataset(row) else nbytes
         self._start += self._shift * self._every
+        self._failed = None
 
     def skip(self, n: int) -> int:
         for skipped in range(n):
@@ -217,7 +230,7 @@ class _WindowCursor(Cursor):
         self._ended = bool(ended)
         self._tape.restore(below)
         for i in range(count):
-            self._buffer.append(self._tape.read_again(self._start + i * self._every))
+            self._hold(*self._tape.read_again(self._start + i * self._every))
 
     def close(self) -> None:
         self._buffer.clear()

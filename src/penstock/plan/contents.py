@@ -18,7 +18,6 @@ import dis
 import enum
 import functools
 import hashlib
-import itertools
 import pathlib
 import re
 import sys
@@ -29,8 +28,10 @@ from typing import Any
 
 import numpy as np
 
+from .array_sample import about, bytes_of, holds_objects, sampled
 from .node import Node
 from .op import Op
+from .writes import CHANGES_ITSELF, methods_of, writes_of
 
 __all__ = [
     "NUM_SAMPLED",
@@ -56,17 +57,9 @@ _FOLLOWED_BY_NAME = ("types.SimpleNamespace", "argparse.Namespace")
 # Arguments that a fingerprint shows in full.
 _IN_FULL = (int, float, bool, type(None))
 _CONTAINERS = (list, dict, set, bytearray, collections.deque)
-_CHANGING = frozenset(
-    (
-        *("add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert"),
-        *("pop", "popitem", "popleft", "remove", "setdefault", "update"),
-    )
-)
 # Of a code's flags: *args, **kwargs, a generator.
 _KIND_OF_CODE = 0x04 | 0x08 | 0x20
 _DEEPEST = 100
-# How many elements of an array are copied at a time to hash them, where they do not lie side by side.
-_PIECE = 1 << 16
 
 #: A name, and the value that a function has captured under it.
 Captured = list[tuple[str, Any]]
@@ -118,7 +111,7 @@ def function_made_of(function: Any) -> tuple[list[Any], Captured]:
     plain = getattr(function, "__func__", function)
     code = getattr(plain, "__code__", None)
     if isinstance(code, CodeType):
-        changed = _changed_names(code)
+        changed = writes_of(code).changed
         captured = [
             (f"captured {name}", _unless_changed(name, value, changed)) for name, value in _closure(plain, code)
         ]
@@ -132,7 +125,7 @@ def function_made_of(function: Any) -> tuple[list[Any], Captured]:
     if hasattr(function, "__wrapped__"):
         captured.append(("captured function", function.__wrapped__))
     if bound is not None and not isinstance(bound, (types.ModuleType, type)):
-        captured.append(("captured object", _unless_changed(name.rpartition(".")[2], bound, _CHANGING)))
+        captured.append(("captured object", _unless_changed(name.rpartition(".")[2], bound, CHANGES_ITSELF)))
     return [getattr(function, "__module__", None), name], captured
 
 
@@ -150,13 +143,10 @@ def _closure(function: Any, code: CodeType) -> Iterator[tuple[str, Any]]:
 def _attributes(owner: Any) -> Captured:
     kind: Any = type(owner)
     values: dict[str, Any] = {}
-    changed: set[str] = set()
+    changed = frozenset[str]().union(*(writes_of(method.__code__).changed for method in methods_of(kind)))
     for base in kind.__mro__:
         slots = base.__dict__.get("__slots__", ())
         values |= {name: getattr(owner, name) for name in _names(slots) if hasattr(owner, name)}
-        for member in base.__dict__.values():
-            code = getattr(member, "__code__", None)
-            changed |= _changed_names(code) if isinstance(code, CodeType) else set()
     values |= getattr(owner, "__dict__", {})
     return [
         (f"captured {name}", _unless_changed(name, value, changed))
@@ -171,20 +161,8 @@ def _names(slots: Any) -> list[str]:
 
 
 def _unless_changed(name: str, value: Any, changed: Any) -> Any:
-    # Where a function appends to a list, that is where it keeps what it has seen, and not what it is.
-    return type(value) if name in changed and isinstance(value, _CONTAINERS) else value
-
-
-@functools.lru_cache(maxsize=1024)
-def _changed_names(code: CodeType) -> set[str]:
-    """Names of which the code calls a method that changes a container, as in `self.seen.append(x)`."""
-    steps = list(dis.get_instructions(code))
-    changed = {
-        str(before.argval)
-        for before, step in itertools.pairwise(steps)
-        if step.argval in _CHANGING and step.opname.startswith("LOAD_") and before.opname.startswith("LOAD_")
-    }
-    return changed.union(*(_changed_names(const) for const in code.co_consts if isinstance(const, CodeType)))
+    # Where a function appends to a list, or fills an array, it keeps what it has seen, and not what it is.
+    return type(value) if name in changed and isinstance(value, (*_CONTAINERS, np.ndarray)) else value
 
 
 class _Contents:
@@ -280,18 +258,13 @@ class _Contents:
             self._add_array(np.ma.getmaskarray(array), depth)
             array = array.data
         array = np.asarray(array)
-        dtype = array.dtype
-        self._tell("array", repr(array.shape), repr(dtype.descr) if dtype.names else repr(dtype))
-        if array.nbytes > WHOLE_BYTES:
-            places = np.linspace(0, array.size - 1, NUM_SAMPLED).astype(np.int64)
-            array = array[np.unravel_index(places, array.shape)]
-        if dtype.hasobject or dtype.kind == "T":  # what lies in the array are addresses
+        self._tell("array", *about(array))
+        array = sampled(array, WHOLE_BYTES, NUM_SAMPLED, 1)
+        if holds_objects(array):
             self._add_all("objects", array.ravel().tolist(), depth)
-        elif array.nbytes:
-            # In pieces: an array that does not lie in order is never copied as a whole.
-            pieces: Any = np.nditer(array, ["external_loop", "buffered"], order="C", buffersize=_PIECE)
-            for piece in pieces:
-                self.hash.update(piece.tobytes())
+        else:
+            for piece in bytes_of(array):
+                self.hash.update(piece)
 
     def _add_foreign(self, value: Any, depth: int) -> None:
         """An array or a table of another library."""

@@ -24,9 +24,11 @@ def divided_as(node: Node, parts: list[list[int]], delivered: int | None) -> tup
     It is not where the number of processes has changed: then the plan begins behind what all had. `delivered` is how
     many elements each of them had; None if some failed, so that nobody can tell.
     """
+    if parts == parts_of(node):
+        return node, True
     num_parts = [number for number, _ in parts_of(node)]
     if num_parts == [number for number, _ in parts]:
-        return (_from_place(node, parts[0][1]), True) if parts and parts[0][1] else (node, True)
+        return _from_place(node, parts[0][1]), True
     was, now = ([number for number, _ in parts] or [1])[0], (num_parts or [1])[0]
     refused = f"the saved position is of {was} processes, and this is one of {now}"
     if len(num_parts) != 1 or len(parts) != 1:
@@ -43,13 +45,23 @@ def _elements_each(node: Node, refused: str) -> int:
         batches = node.op.batches_of
         if batches is not None:
             each *= batches[0]
-        elif not keeps_number(node) or node.op.traits.draws_places:
+        elif why := _why_not_counted(node):
             raise StateError(
-                f"{refused}: {node.op.describe()} at {node.origin} does not say how many elements went into those "
-                f"that it gave; put it below distribute, or go on with as many processes as before"
+                f"{refused}: {node.op.describe()} at {node.origin} {why}; put it below distribute, or go on with as "
+                "many processes as before"
             )
         node = node.input
     return each
+
+
+def _why_not_counted(node: Node) -> str:
+    """What keeps others from going on behind an operator; nothing where elements can just be counted."""
+    traits = node.op.traits
+    if not keeps_number(node) or traits.draws_places:
+        return "does not say how many elements went into those that it gave"
+    if traits.runtime == "cursor" and not traits.pure:
+        return "gives what follows from all that its own process had before"
+    return ""
 
 
 def _from_place(node: Node, start: int) -> Node:

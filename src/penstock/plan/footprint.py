@@ -105,6 +105,7 @@ class Measured(NamedTuple):
     `operator` names the stage. `typical_bytes` is what its elements take on average, where that is of interest.
     `needed_bytes` is what it held at most when it had to make do with as little as possible, in a sample.
     `num_elements` is how many it gave until there were no more; None where the end was not seen.
+    `staying_bytes` is the most that it held and that disk cannot hold, of one that puts the rest there: errors.
     """
 
     element_bytes: int = 0
@@ -114,6 +115,7 @@ class Measured(NamedTuple):
     typical_bytes: int = 0
     needed_bytes: int = 0
     num_elements: int | None = None
+    staying_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Sizes:
         stacked: Of each input, whether it gives its elements stacked; else each is an object of its own.
         needed_bytes: What the stage held in a sample that made do with as little as possible; 0 where none was run.
         is_all_seen: Whether the sample has seen its inputs to their end, and they are the same in every epoch.
+        staying_bytes: What the stage was seen to hold, at most, that disk cannot hold.
     """
 
     inputs: tuple[ElementSize | None, ...]
@@ -140,6 +143,7 @@ class Sizes:
     stacked: tuple[bool, ...] = ()
     needed_bytes: int = 0
     is_all_seen: bool = False
+    staying_bytes: int = 0
 
     def at_least_as_seen(self, nbytes: int | None) -> int | None:
         """What an operator needs by its arguments, or held in a sample if that is more."""
@@ -156,6 +160,10 @@ class Sizes:
             return nbytes
         sampled = int(self.needed_bytes * _MARGIN)
         return sampled if self.is_all_seen else max(nbytes, sampled)
+
+    def beside_what_stays(self, nbytes: int) -> int:
+        """What an operator needs that puts elements on disk, but for those that cannot lie there."""
+        return nbytes + int(self.staying_bytes * _MARGIN)
 
     @property
     def input(self) -> ElementSize | None:

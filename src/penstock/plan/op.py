@@ -247,18 +247,13 @@ class Op:
         return False
 
     def placed_on(self, input: Node, origin: Origin) -> Node:
-        """The plan with this operator on top, as the user wrote it there.
-
-        Raises:
-            PlanError: It cannot stand there, whatever the elements are like.
-        """
+        """The plan with this operator on top, as the user wrote it there; `PlanError` if it cannot stand there."""
         return type(input)(self, (input,), origin)
 
     def file_shard(self, num_shards: int, index: int) -> Op | None:
-        """This source, reading one of several equal parts of its files; None where elements are told apart by number.
+        """This source, reading one of several equal parts of its files (`PlanError` if it reads none).
 
-        Raises:
-            PlanError: It does not read files.
+        None where elements are told apart by number.
         """
         raise BadArgument(f"by='file': expected a source of files below, got {self.name}; use by='element'")
 
@@ -266,6 +261,9 @@ class Op:
         """The plan at `node`, which this operator is on top of, reading one of several equal parts of its files."""
         source = self.file_shard(num_shards, index)
         return None if source is None else node.with_op(source)
+
+    def count_kept(self, share: Share) -> None:
+        """A run begins that may read it: what it keeps from earlier runs is on that run's ledger from now on."""
 
     def open(self, context: Context) -> Cursor:
         raise AssertionError(f"{type(self).__name__} does not run as a cursor")
@@ -324,9 +322,10 @@ class Op:
         """Bytes of elements that it carries in itself, and that are no arrays of the user's."""
         return 0
 
-    def held_sizes(self) -> dict[int, int]:
-        """The same of each thing, by its id: several sources may carry the same ones."""
-        return {id(self): self.held_bytes} if self.held_bytes else {}
+    @property
+    def held_elements(self) -> Sequence[Any]:
+        """Those elements, or what they are rows of: several sources may carry the same ones."""
+        return ()
 
     #: Whether it gives those very elements: they are on the account of who holds its dataset, as long as that is read.
     gives_what_it_holds: ClassVar[bool] = False

@@ -13,17 +13,18 @@ may have captured their own numbers: so between them captured values are not com
 
 from __future__ import annotations
 
-import dis
-import hashlib
+import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
+from .array_sample import about, holds_objects, sampled
 from .contents import digest, function_made_of, operator_functions, operator_made_of
 from .node import Node, is_ours
+from .writes import NOTHING, Writes, writes_of_function
 
 __all__ = ["Remembered", "first_change", "is_of_another_process", "remembered"]
 
@@ -38,8 +39,6 @@ _MOST_PARTS = 4096
 _DEEPEST = 8
 _CODE, _PYTHON, _DATA, _PART = "code", "python", "data", "part"
 _NUMBERS = (int, float, complex, bool, type(None))
-# Where an object's attributes are first given.
-_MAKERS = ("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__")
 _MUTABLE = (list, dict, set, bytearray, np.ndarray)
 
 
@@ -80,11 +79,10 @@ def _of_operator(node: Node) -> Remembered:
     codes = _without_names(what)
     if codes and not any(isinstance(code, CodeType) and is_ours(code.co_filename) for code in codes):
         found[_CODE], found[_PYTHON] = digest(codes), "{}.{}".format(*sys.version_info[:2])
-    written = _Written()
-    for function in operator_functions(node.op):
-        written.look_at(function)
+    writes = functools.reduce(Writes.joined, map(writes_of_function, operator_functions(node.op)), NOTHING)
+    written = writes.assigned | writes.changed
     for name, value in captured:
-        text = None if name.removeprefix("captured ") in written.names else _text(value, written.has_items, 0)
+        text = None if name.partition(" ")[2] in written else _text(value, writes.unnamed, 0)
         if text is not None:
             found[name] = digest([found[name], text]) if name in found else text
     arrays = getattr(node.op, "aliased_arrays", None)
@@ -140,56 +138,8 @@ def _of_container(value: Any, are_items_written: bool, depth: int) -> str | None
 
 
 def _of_array(array: np.ndarray) -> list[Any]:
-    """Shape, dtype and contents; of a large one those of pieces at equal distances, wherever its bytes lie."""
-    dtype = array.dtype
-    about = [list(array.shape), repr(dtype.descr) if dtype.names else dtype.str]
-    if array.nbytes > WHOLE_BYTES:
-        starts = np.linspace(0, array.size - _PIECE, _NUM_PIECES).astype(np.int64)
-        places = np.clip(starts[:, None] + np.arange(_PIECE), 0, array.size - 1).ravel()
-        array = np.asarray(array)[np.unravel_index(places, array.shape)]
-    if dtype.hasobject or dtype.kind == "T":  # what lies in the array are addresses
-        texts = [_text(part, True, _DEEPEST) for part in np.asarray(array).ravel().tolist()]
-        return [*about, digest(texts)]
-    return [*about, hashlib.blake2b(np.asarray(array).tobytes(), digest_size=6).hexdigest()]
-
-
-class _Written:
-    """What functions write to: the names of variables and attributes, and whether items of anything."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.has_items = False
-
-    def look_at(self, function: Any) -> None:
-        for code in _codes_of(function):
-            self._look_at_code(code)
-
-    def _look_at_code(self, code: CodeType) -> None:
-        for step in dis.get_instructions(code):
-            if step.opname in ("STORE_DEREF", "DELETE_DEREF", "STORE_ATTR", "DELETE_ATTR"):
-                self.names.add(str(step.argval))
-            elif step.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"):
-                self.has_items = True
-        for const in code.co_consts:
-            if isinstance(const, CodeType):
-                self._look_at_code(const)
-            elif isinstance(const, tuple) and "out" in const:  # as in np.add(x, 1, out=buffer)
-                self.has_items = True
-
-
-def _codes_of(function: Any) -> Iterator[CodeType]:
-    """The code of a function, or of all methods of the object that is called."""
-    while hasattr(function, "func") and hasattr(function, "keywords"):  # a partial
-        function = function.func
-    function = getattr(function, "pyfunc", function)  # of np.vectorize
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    owner = getattr(function, "__self__", None) if isinstance(code, CodeType) else function
-    if isinstance(code, CodeType):
-        yield code
-    if owner is None or isinstance(owner, type):
-        return
-    for base in type(owner).__mro__:
-        for name, member in base.__dict__.items():
-            code = getattr(member, "__code__", None)
-            if isinstance(code, CodeType) and name not in _MAKERS:
-                yield code
+    """Shape, dtype and contents; of a large one those of pieces."""
+    looked_at = sampled(array, WHOLE_BYTES, _NUM_PIECES, _PIECE)
+    if not holds_objects(looked_at):
+        return [*about(array), digest(looked_at)]
+    return [*about(array), digest([_text(part, True, _DEEPEST) for part in looked_at.ravel().tolist()])]

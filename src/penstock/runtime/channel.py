@@ -16,7 +16,7 @@ from ..block import Block
 from ..cursor import State
 from ..memory.arena import Arena
 from ..memory.ledger import Lease, Share
-from ..memory.singly import objects_of_block
+from ..memory.singly import failures_in, objects_of_block
 from .closing import mark_worker
 from .stacks import start_thread
 
@@ -161,21 +161,25 @@ class Admission:
         `also_bytes` are held with it: what a function was called with.
         """
         self._arena.take_over(block)
-        nbytes = self.held_bytes(block) + also_bytes
-        self._largest_each = max(self._largest_each, -(-nbytes // block.size))
+        nbytes, failed_bytes = self.held_bytes(block) + also_bytes, failures_in(block)
+        self._largest_each = max(self._largest_each, -(-(nbytes + failed_bytes) // block.size))
         if self._alone:
             self._alone = False
             taken = max(0, self._free_before - self._share.free_bytes)
             self._taken_below = min(self._taken_below, taken) if self._measured else taken
         kind = block.size.bit_length() - 1
         self._largest += [0] * (kind + 1 - len(self._largest))
-        if nbytes > self._largest[kind] or not self._measured:
-            self._largest[kind], self._measured = max(self._largest[kind], nbytes), True
+        if nbytes + failed_bytes > self._largest[kind] or not self._measured:
+            self._largest[kind], self._measured = max(self._largest[kind], nbytes + failed_bytes), True
             # One element must always fit, whatever others make ahead meanwhile.
             self._share.raise_floor(int(self._largest_each * _GROWTH))
         if lease.ahead and self._many:
             nbytes += _READY_BYTES + objects_of_block(block)
-        lease.settle(nbytes)
+        # Errors are there already, and none is refused. Where there is no room for them no other block is begun.
+        reserved = min(failed_bytes, max(0, lease.nbytes - nbytes))
+        lease.settle(nbytes + reserved)
+        if failed_bytes > reserved:
+            lease.try_grow(failed_bytes - reserved)
 
     def held_bytes(self, block: Block) -> int:
         """Bytes of a block that are on nobody's account."""

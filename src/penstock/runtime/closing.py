@@ -19,7 +19,8 @@ __all__ = ["close_dropped", "mark_worker", "wait_for_closing"]
 _WAIT_S = 1.0
 
 _local = threading.local()
-_closing: set[threading.Thread] = set()
+# Not the threads: who waits for one that is just being started would be refused.
+_closing: set[threading.Event] = set()
 
 
 def mark_worker() -> None:
@@ -43,19 +44,20 @@ def close_dropped(dropped: object, close: Callable[[], None]) -> None:
         try:
             close()
         finally:
-            _closing.discard(thread)
+            _closing.discard(closed)
+            closed.set()
 
-    thread = threading.Thread(target=close_and_leave, name="penstock-closing", daemon=True)
-    _closing.add(thread)
+    closed = threading.Event()
+    _closing.add(closed)
     try:
-        thread.start()
+        threading.Thread(target=close_and_leave, name="penstock-closing", daemon=True).start()
     except RuntimeError:  # the interpreter ends, and with it all threads
-        _closing.discard(thread)
+        _closing.discard(closed)
 
 
 def wait_for_closing() -> None:
     """Waits for runs that are being closed, so that their memory is there for one that opens."""
     if _closing and not _is_worker():
         deadline = monotonic() + _WAIT_S
-        for thread in tuple(_closing):
-            thread.join(max(0.0, deadline - monotonic()))
+        for closed in tuple(_closing):
+            closed.wait(max(0.0, deadline - monotonic()))

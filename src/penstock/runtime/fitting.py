@@ -63,6 +63,9 @@ def _check_fields(state: dict[str, Any]) -> None:
         given = state.get(name, [])
         if not isinstance(given, (list, tuple)) or not all(isinstance(part, kind) for part in given):
             raise StateError(f"the saved position is damaged: {name}: expected a list, got {given!r:.60}")
+    for kept in state.get("contents", []):
+        if not all(isinstance(text, str) for item in kept.items() for text in item):
+            raise StateError(f"the saved position is damaged: contents: expected text, got {kept!r:.60}")
     for part in state.get("parts", []):
         if len(part) != 2 or not all(map(_is_count, part)):
             raise StateError(f"the saved position is damaged: parts: expected pairs of numbers, got {part!r:.60}")

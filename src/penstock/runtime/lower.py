@@ -86,6 +86,8 @@ class Stages:
                 node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
             )
             self.nodes.append(node)
+        for node in self.nodes:
+            node.op.count_kept(self.shares[id(node)])
         return self.open(plan, epoch, Boundary(None), branch=0)
 
     def look_at_pressure(self) -> None:
@@ -124,7 +126,8 @@ class Stages:
         return () if self._plan is None else tuple(map(self._measured, self._plan.walk()))
 
     def _measured(self, node: Node) -> Measured:
-        meter, peak_bytes = self.meters[id(node)], self.shares[id(node)].peak_bytes
+        meter, share = self.meters[id(node)], self.shares[id(node)]
+        peak_bytes = share.peak_bytes
         largest_bytes = meter.largest_bytes
         if self.ledger.frugal or not meter.num_elements:  # a branch of which little was read, or that a cache is for
             twins = [twin for twin in self.nodes if twin == node and self.meters[id(twin)].num_elements]
@@ -134,6 +137,7 @@ class Stages:
             if twins and not meter.num_elements:
                 meter, peak_bytes = fullest, max([self.shares[id(twin)].peak_bytes for twin in twins])
         seen = Measured(largest_bytes, peak_bytes, meter.temporary_bytes, node.op.name)
+        seen = seen._replace(staying_bytes=share.staying_bytes)
         if meter.ended:
             seen = seen._replace(num_elements=meter.num_elements)
         if self.ledger.frugal:
@@ -302,6 +306,8 @@ class _Context:
         if source.reading_may_fail:  # and then it is named
             context = _NestedContext(self.stages, node, self.epoch, self, 1, self._account_of(0))
         block: Block = source.read_all(context)
+        if block.size < source.num_elements:  # there is no room for all at once
+            return None
         return block if batch is None else batch.only_batch(block)
 
     def _read_in_order(self, node: Node, most: int) -> Block | None:
@@ -321,7 +327,7 @@ class _Context:
         if known.num_places > most:
             return None
         block: Block = source.reader(self).read(known.places)
-        return block
+        return block if block.size == known.num_places else None
 
     def dataset_of(self, rows: list[Any]) -> Any:
         node = Node(FromRows(rows), (), self.node.origin)

@@ -66,15 +66,20 @@ class Meter:
 
     @property
     def typical_bytes(self) -> int:
-        """What an element takes on average."""
-        return self.num_bytes // max(1, self.num_elements)
+        """What an element takes on average, of those that did not fail."""
+        return self.num_bytes // max(1, self.num_made)
+
+    @property
+    def num_made(self) -> int:
+        """How many elements it gave that did not fail."""
+        return self.num_elements - self.num_failed
 
     @property
     def growth(self) -> float:
         """How much larger than on average elements are by now, if nearly each is larger than those before; else 1."""
         if self.num_pulls < 8 or 2 * self.num_larger < self.num_pulls:
             return 1.0
-        return self.largest_bytes * self.num_elements / max(1, self.num_bytes_at_most)
+        return self.largest_bytes * self.num_made / max(1, self.num_bytes_at_most)
 
     @property
     def busy_s(self) -> float:
@@ -134,15 +139,14 @@ class MeteredCursor(Cursor):
                 if longest > meter.largest_bytes:
                     meter.largest_bytes = longest
                     meter.num_larger += 1
-            else:
-                rows = block.rows()
+            elif rows := _made(block):
                 each = nbytes_of(rows[0])
-                meter.num_bytes += each * block.size
+                meter.num_bytes += each * len(rows)
                 if meter.looks_at_all:
                     each = max(map(nbytes_of, rows))
-                elif block.size > 1 and type(rows[0]) is np.ndarray:  # nests would take longer than most functions do
+                elif len(rows) > 1 and type(rows[0]) is np.ndarray:  # nests would take longer than most functions do
                     each = max([getattr(row, "nbytes", 0) for row in rows])
-                meter.num_bytes_at_most += each * block.size
+                meter.num_bytes_at_most += each * len(rows)
                 if each > meter.largest_bytes:
                     meter.largest_bytes = each
                     meter.num_larger += 1
@@ -151,7 +155,7 @@ class MeteredCursor(Cursor):
         return block
 
     def _count_failures(self, block: Block) -> None:
-        count = sum(type(row) is Failed for row in block.rows())
+        count = block.size - len(_made(block))
         self._meter.num_failed += count
         if self._consumer is not None:
             self._consumer.num_failed_in += count
@@ -171,3 +175,9 @@ class MeteredCursor(Cursor):
 
     def close(self) -> None:
         self._cursor.close()
+
+
+def _made(block: Block) -> list[Any]:
+    """Its elements but for those that failed."""
+    rows = block.rows()
+    return [row for row in rows if type(row) is not Failed] if block.has_failures else rows

@@ -17,6 +17,7 @@ from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, RunError, StateError
 from ..frames import no_end
 from ..memory.allocator import return_freed_arrays
+from ..memory.arena import Slots
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
 from ..plan.divided import divided_as, parts_of
@@ -120,16 +121,19 @@ class Run:
             self._stages.slots.hand_over(row)
         elif kind is Failed:
             self._num_before = None
-            if isinstance(row.error, StopIteration):  # would end the caller's loop as if there were no more elements
-                raise no_end(row.error, "a function") from row.error
-            raise row.error
+            try:
+                if isinstance(row.error, StopIteration):  # would end the caller's loop, as by the end of the data
+                    raise no_end(row.error, "a function") from row.error
+                raise row.error
+            finally:
+                del row  # else only a garbage collection would find the error: its traceback has this frame
         elif not isinstance(row, np.generic):
             self._hand_over(row)
         return row
 
     def _pull(self) -> None:
         if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
-            raise self._ended_by
+            raise _again(self._ended_by)
         self._refuse_in_child()
         if self._is_interrupted:
             self._go_on()
@@ -150,8 +154,7 @@ class Run:
             self._is_interrupted = not isinstance(error, Exception)
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
             if isinstance(error, PenstockError):
-                self._ended_by = type(error)(*error.args)  # without its frames, which refer to this run
-                self._ended_by.is_located = error.is_located
+                self._ended_by = _again(error)
             raise
         if block is None:
             self._close_at("end")
@@ -185,6 +188,11 @@ class Run:
         elif self.ledger.is_untried:
             self._stages.keep_first_needs()
         return block
+
+    @property
+    def slots(self) -> Slots:
+        """Where its batches lie."""
+        return self._stages.slots
 
     @property
     def shows_progress(self) -> bool:
@@ -326,6 +334,13 @@ class Run:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _again(error: PenstockError) -> PenstockError:
+    """The same error without its frames, which refer to the run that keeps it."""
+    same = type(error)(*error.args)
+    same.is_located = error.is_located
+    return same
 
 
 _OPEN: WeakSet[Run] = WeakSet()  # and those that are over, as long as somebody has them

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..element import Failed
 from ..errors import BadArgument
+from ..frames import taken
 from ..io.parquet_writer import ParquetWriter
 from ..io.paths import path_given
 from ..plan.op import argument
@@ -24,7 +25,9 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
     The file appears under its name when the last element was written: an error, or a crash, leaves what was there as it
     was. Dicts are columns, dicts in them structs, parts of tuples the columns f0, f1, …, and a single array the column
     `value`. Arrays of a known shape are fixed-size lists; vectors of any length, and what `VarLenFeature` parses,
-    lists; arrays of more dimensions are of the first one's shape. A progress bar shows on a terminal.
+    lists; arrays of more dimensions are of the first one's shape. Parquet knows no times in whole seconds:
+    `datetime64[s]` comes back as `[ms]`. A NaT, which would be a null and come back as an error, is refused with its
+    element and column. A progress bar shows on a terminal.
 
     Args:
         path: The file, or its URI (`s3://`, `gs://`, `file://`, …).
@@ -49,7 +52,7 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
         while (block := run.pull(_AT_A_TIME)) is not None:
             for row in block.rows() if block.has_failures else ():
                 if type(row) is Failed:
-                    raise row.error
+                    raise taken(row)
             writer.write(block)
             bar.advance(block.size)
         writer.finish()

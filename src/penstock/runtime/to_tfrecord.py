@@ -10,6 +10,7 @@ from .._native import frame_records
 from ..block import Block
 from ..element import Failed
 from ..errors import BadArgument, BadType
+from ..frames import taken
 from ..io.example_encoder import encode_example, encode_examples
 from ..io.new_file import REMOTE_BYTES
 from ..io.paths import is_local, path_given
@@ -132,7 +133,7 @@ class _Sink:
 
     def _record(self, element: Any, place: int) -> bytes:
         if type(element) is Failed:
-            raise element.error
+            raise taken(element)
         if self._encode is not None:
             try:
                 element = call(self._encode, element)

@@ -2,10 +2,13 @@
 
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import penstock as ps
+from penstock.io import fixed_length
+from penstock.io.paths import open_random
 from penstock.testing import check_op, check_source
 from tests.unit.io.files import at_the_minimum, failed_by_file
 
@@ -74,3 +77,21 @@ def test_a_file_far_larger_than_the_budget(tmp_path: Path) -> None:
     with records.shuffle(seed=1).batch(8).run(memory="1MB") as run:
         assert sum(len(batch) for batch in run) == 1 << 12
         assert run.ledger.peak_bytes <= 1_000_000
+
+
+def test_files_are_closed_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(3):
+        (tmp_path / f"{i}.bin").write_bytes(bytes([i]) * 10)
+    dataset = ps.FixedLengthRecordDataset([tmp_path / f"{i}.bin" for i in range(3)], 5)
+    files: list[Any] = []
+
+    def noted(path: str) -> Any:
+        files.append(open_random(path))
+        return files[-1]
+
+    monkeypatch.setattr(fixed_length, "open_random", noted)
+    for ordered in (dataset, dataset.shuffle(6, seed=1)):
+        with ordered.run() as run:
+            assert len(list(run)) == 6
+        assert [file._descriptor for file in files] == [-1, -1, -1]
+        files.clear()

@@ -50,6 +50,14 @@ def test_an_item_that_fails_keeps_its_place() -> None:
     assert int(next(run)["n"]) == 8
 
 
+def test_a_small_dataset_within_another_is_whole_where_there_is_no_room_for_it_at_once() -> None:
+    def inner(i: Any) -> Dataset:
+        return dataset_of([np.full(1 if i < 3 else 30_000, n) for n in range(20)], 20)
+
+    firsts = Dataset.range(12).flat_map(inner).map(lambda row: row[0]).batch(64)
+    assert [n for batch in firsts.run(memory="2MB") for n in batch] == list(range(20)) * 12
+
+
 def test_items_stay_within_the_budget() -> None:
     with dataset_of(Items(), 5).batch(2).run(memory=100_000) as run:
         assert [len(batch["n"]) for batch in run] == [2, 2, 1]

@@ -171,7 +171,7 @@ def test_bad_files_are_errors_in_their_place(folder: Path) -> None:
     check_op(ps.Dataset.from_parquet([folder / f"{name}.parquet" for name in names], columns=["x"]))
 
 
-def test_a_damaged_row_group_is_one_error(tmp_path: Path) -> None:
+def test_the_rows_of_a_damaged_row_group_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     table = pa.table({"s": [f"text {i * i}" for i in range(3000)]})
     pq.write_table(table, path, row_group_size=1000, compression="gzip", use_dictionary=False)
@@ -182,6 +182,7 @@ def test_a_damaged_row_group_is_one_error(tmp_path: Path) -> None:
     run = ps.Dataset.from_parquet(path).ignore_errors().run()
     found = [row["s"] for row in run]
     assert found == [f"text {i * i}".encode() for i in (*range(1000), *range(2000, 3000))]
+    assert failed_by_file(run) == {str(path): 1000}
     with pytest.raises(ps.errors.FormatError, match="row group 1, after row 1,000: expected Parquet data"):
         list(ps.Dataset.from_parquet(path))
 

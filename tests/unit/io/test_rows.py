@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 import penstock as ps
 from penstock.io.rows import FromRows, FromStack
@@ -28,6 +29,12 @@ def test_the_spec_is_one_that_all_rows_have() -> None:
     assert rows_of(np.zeros(3), np.zeros(2)).element_spec == ps.TensorSpec((None,), np.float64)
     assert rows_of().node.spec.element is UNSEEN
     assert (len(rows_of(1, 2)), len(rows_of())) == (2, 0)
+
+
+def test_durations_of_several_units_have_no_spec_in_common() -> None:
+    assert rows_of(np.timedelta64(1, "s"), np.timedelta64(2, "s")).element_spec == ps.TensorSpec((), "m8[s]")
+    with pytest.raises(ps.errors.SpecMismatch):
+        _ = rows_of(np.timedelta64(1, "s"), np.timedelta64(2, "h")).element_spec
 
 
 def test_rows_keep_the_laws_of_a_source() -> None:

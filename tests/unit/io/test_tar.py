@@ -122,6 +122,29 @@ def test_sizes_that_attributes_give(tmp_path: Path) -> None:
     assert [sample["a"] for sample in ps.Dataset.from_tar(tmp_path / "a.tar")] == [b"x" * 600, b"2"]
 
 
+def test_a_size_that_is_none_ends_its_archive(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("1.a")
+    info.pax_headers = {"size": "1" * 5000}
+    (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
+    (tmp_path / "b.tar").write_bytes(archive([("2.a", b"2")]))
+    run = ps.Dataset.from_tar([tmp_path / "a.tar", tmp_path / "b.tar"], on_error="skip").run()
+    assert [sample["a"] for sample in run] == [b"2"]
+    assert failed_by_file(run) == {str(tmp_path / "a.tar"): 1}
+    with pytest.raises(FormatError, match=r"a.tar: expected the size of a file at byte [\d,]+, got 5,000 digits"):
+        list(ps.Dataset.from_tar(tmp_path / "a.tar"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.DIRTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE])
+@pytest.mark.parametrize("attributes", [{}, {"size": "600"}])
+def test_no_bytes_follow_folders_and_devices(tmp_path: Path, kind: bytes, attributes: dict[str, str]) -> None:
+    info = tarfile.TarInfo("d")
+    info.type, info.size, info.pax_headers = kind, 100, attributes
+    (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.PAX_FORMAT) + archive([("d/1.a", b"1"), ("d/2.a", b"2")]))
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        assert tar.getnames() == ["d", "d/1.a", "d/2.a"]
+    assert [sample["a"] for sample in ps.Dataset.from_tar(tmp_path / "a.tar")] == [b"1", b"2"]
+
+
 def test_bad_archives_are_errors_in_their_place(folder: Path) -> None:
     data = archive(FILES)
     (folder / "cut.tar").write_bytes(data[:2500])

@@ -111,3 +111,18 @@ def test_a_file_far_larger_than_the_budget(tmp_path: Path) -> None:
     with ps.TextLineDataset(tmp_path / "large").batch(10).run(memory="1MB") as run:
         assert sum(len(batch) for batch in run) == 2_000
         assert run.ledger.peak_bytes <= 1_000_000
+
+
+def test_nothing_is_held_of_a_file_that_cannot_be_taken_to_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"line\n" * 1000))
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"x\ny\n"))
+    dataset = ps.TextLineDataset([tmp_path / "a.gz", tmp_path / "b.gz"], compression_type="GZIP")
+    with dataset.run() as run:
+        for _ in range(5):
+            next(run)
+        state = run.state_dict()
+    (tmp_path / "a.gz").write_bytes(b"something else")
+    run = dataset.run()
+    run.load_state_dict(state)
+    assert list(run)[-1] == b"y"
+    assert run.ledger.charged_bytes == 0

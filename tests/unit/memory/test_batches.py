@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.element import Failed
+from penstock.element import Failed, Ragged, dtype_of
 from penstock.memory.batches import BatchFiles
 from penstock.memory.spill import SpillSpace
 
@@ -17,6 +17,13 @@ MIXED = [
     np.arange(3, 6),
     np.arange(6).reshape(2, 3),
     np.arange(3, dtype=">i8"),
+    np.arange(3, dtype="<i8"),
+    np.arange(6, dtype=">f4").reshape(2, 3),
+    np.arange(3).astype(">M8[D]"),
+    np.arange(3).astype(">c8"),
+    np.array([(1, 2.5)] * 2, [("a", ">i4"), ("b", "<f8")]),
+    np.array([(1, 2.5)] * 2, [("a", ">i4"), ("b", "<f8")])[0],
+    Ragged(np.arange(3, dtype=">i2"), np.array([0, 1, 3])),
     np.arange(3, dtype=np.float32),
     np.array(7),
     np.array(8),
@@ -38,13 +45,15 @@ def files(tmp_path: Path) -> Iterator[BatchFiles]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two elements are equal, classes and dtypes too; of dtypes, not the order of bytes."""
+    """Whether two elements are equal, classes and dtypes too."""
     if isinstance(b, (tuple, dict)):
         parts = zip(a.values(), b.values(), strict=True) if isinstance(b, dict) else zip(a, b, strict=True)
         return type(a) is type(b) and all(same(x, y) for x, y in parts)
+    if isinstance(b, Ragged):
+        return type(a) is Ragged and same(a.values, b.values) and same(a.row_splits, b.row_splits)
     if not isinstance(b, np.ndarray):
-        return type(a) is type(b) and bool(a == b)
-    return a.dtype == b.dtype.newbyteorder("=") and a.shape == b.shape and bool((a == b).all())
+        return type(a) is type(b) and dtype_of(a) == dtype_of(b) and bool(a == b)
+    return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
 
 
 def read_all(files: BatchFiles, written: Any) -> dict[int, Any]:

@@ -152,9 +152,7 @@ def elements(draw: Any, count: int) -> list[Any]:
 def test_elements_come_back_as_they_were(data: Any, count: int, tmp_path: Path) -> None:
     rows = data.draw(elements(count))
     writer = IpcWriter(tmp_path / "a.arrow", metadata={"made": "here"})
-    assert all(writer.can_hold(row) for row in rows)
     stored = [writer.write(rows), writer.write(rows[:1])]
-    assert all(writer.can_hold(row) for row in rows)
     for a, b in zip(rows, writer.reader().read(stored[0]), strict=True):
         assert_same(a, b)
     writer.close()
@@ -253,8 +251,8 @@ def test_how_many_elements_go_into_a_batch() -> None:
 def test_a_file_holds_elements_of_one_kind(row: Any, tmp_path: Path) -> None:
     writer = IpcWriter(tmp_path / "a.arrow")
     writer.write([np.zeros((2, 2))])
-    assert all(map(writer.can_hold, (np.zeros(3), np.zeros(()), np.zeros((2, 0), ">f8"))))
-    assert not writer.can_hold(row)
+    for other in (np.zeros(3), np.zeros(()), np.zeros((2, 0), ">f8")):
+        writer.write([other])
     with pytest.raises(BadType, match=r"expected an element like those before|cannot be stored"):
         writer.write([row])
     writer.discard()

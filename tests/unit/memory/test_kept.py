@@ -29,12 +29,16 @@ def joined(kept: KeptElements, budget_bytes: int) -> Share:
     return share
 
 
+def over(share: Share) -> None:
+    """Its run is."""
+    share._ledger.close()
+
+
 def append(kept: KeptElements, *rows: Any) -> None:
-    pairs = [sealed(row) for row in rows]
-    while pairs:
-        done = kept.append([row for row, _ in pairs], [nbytes for _, nbytes in pairs])
-        pairs = pairs[len(done) :]
-        if pairs:
+    new = [sealed(row) for row in rows]
+    while new:
+        new = new[len(kept.append(new)) :]
+        if new:
             kept.make_room()
 
 
@@ -74,7 +78,7 @@ def test_small_ones_are_stacked(space: SpillSpace) -> None:
     assert all_of(kept) == list(range(1000))
     assert share.charged_bytes == kept.nbytes < 1000 * 64
     assert kept.find(1000, 1) is None
-    kept.leave(share)
+    over(share)
     assert share.charged_bytes == 0
 
 
@@ -138,8 +142,7 @@ def test_every_run_has_it_on_its_ledger(space: SpillSpace) -> None:
     assert small.charged_bytes == large.charged_bytes == kept.nbytes
     kept.join(small)
     assert small.charged_bytes == kept.nbytes  # once, however many cursors read
-    kept.leave(small)
-    kept.leave(small)
+    over(small)
     assert small.charged_bytes == 0
     assert all_of(kept) == list(range(11))
 
@@ -234,7 +237,7 @@ def test_a_smaller_run_moves_each_chunk_once(space: SpillSpace) -> None:
     for i in range(23):
         append(kept, np.full(1000, i))
     assert not on_disk(kept)
-    kept.leave(first)
+    over(first)
     share = joined(kept, 30_000)
     assert share.charged_bytes == kept.nbytes <= 30_000 * 3 // 4
     assert all_of(kept) == list(range(kept.num_kept))
@@ -246,14 +249,14 @@ def test_what_is_too_large_for_a_smaller_run_goes_to_disk_in_pieces(space: Spill
     first = joined(kept, 10_000_000)
     for i in range(300):  # the second chunk is the tail
         append(kept, np.full(100 + i, i))
-    kept.leave(first)
+    over(first)
     share = joined(kept, 200_000)
     assert share.charged_bytes == kept.nbytes <= 200_000 * 3 // 4
     places = {found.place for i in on_disk(kept) if isinstance(found := kept.find(i, 1), Stretch)}
     assert len(places) > 30
     assert max(place.stored.nbytes for place in places) < 200_000 // 8
     assert all_of(kept) == list(range(300))
-    kept.leave(share)
+    over(share)
 
 
 def test_rows_that_are_alike_can_be_read_one_by_one(space: SpillSpace) -> None:
@@ -269,7 +272,7 @@ def test_rows_that_are_alike_can_be_read_one_by_one(space: SpillSpace) -> None:
     rows.read(found.place.reader, found.offset, 1, columns, 0)
     assert (columns[0] == 190).all()
     assert found.place.index_bytes > 340  # what is known of its rows counts as well
-    kept.leave(share)
+    over(share)
 
 
 def test_places_that_follow_each_other_on_disk_are_remembered_together(space: SpillSpace) -> None:
@@ -288,7 +291,7 @@ def test_places_that_follow_each_other_on_disk_are_remembered_together(space: Sp
     assert len(charged) == 5
     assert charged == sorted(charged, reverse=True)
     assert charged[-1] == kept.nbytes == 340
-    kept.leave(share)
+    over(share)
     assert share.charged_bytes == 0
 
 
@@ -342,7 +345,7 @@ def test_what_somebody_looks_at_goes_to_disk_for_a_smaller_run(space: SpillSpace
     for i in range(50):
         append(kept, np.full(1000, i))
     looked_at = [read(kept, i)[0] for i in range(50)]
-    kept.leave(large)
+    over(large)
     small = joined(kept, 60_000)
     assert kept.num_kept == 50
     assert all_of(kept) == [int(row[0]) for row in looked_at] == list(range(50))
@@ -379,9 +382,85 @@ def test_a_sample_of_what_a_function_makes_keeps_nothing_in_memory(space: SpillS
     early = joined(kept, 10_000_000)
     append(kept, *[np.full(1000, i) for i in range(5)])
     assert on_disk(kept) == []
-    kept.leave(early)
+    over(early)
     share = sparing()
     kept.join(share)
     append(kept, *[np.full(2000, i) for i in range(5, 100)])
     assert all_of(kept) == list(range(100))
     assert share.peak_bytes < 64 * 500  # places on disk, and no element
+
+
+def test_it_is_on_the_ledger_until_the_run_is_over(space: SpillSpace) -> None:
+    """Though nobody reads it any more: it is in memory."""
+    kept = KeptElements(Overflow(lambda: space))
+    share = joined(kept, 400_000)
+    for i in range(20):
+        append(kept, np.full(1000, i))
+    kept.join(share)
+    assert share.charged_bytes == kept.nbytes > 150_000
+    over(share)
+    assert share.charged_bytes == 0 < kept.nbytes
+
+
+def test_what_nobody_has_any_more_is_on_no_ledger(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(400_000)
+    kept.join(ledger.share("flat_map"))
+    append(kept, np.zeros(10_000))
+    assert ledger.charged_bytes >= 80_000
+    del kept
+    assert ledger.charged_bytes == 0
+    ledger.let_go(400_000)  # asks nobody who is gone
+    ledger.close()
+
+
+def test_what_one_run_looks_at_is_not_counted_by_another(space: SpillSpace) -> None:
+    """A smaller run has it moved to disk; for who holds it, it is the cache's, and stays on the ledger of that run."""
+    kept = KeptElements(Overflow(lambda: space))
+    large = joined(kept, 1_000_000)
+    for i in range(50):
+        append(kept, np.full(1000, i))
+    looked_at = [read(kept, i)[0] for i in range(50)]
+    before = large.charged_bytes
+    small = joined(kept, 60_000)
+    assert small.charged_bytes == kept.nbytes <= 45_000
+    assert large.charged_bytes > before * 0.95
+    looked_at.clear()
+    append(kept, np.full(1000, 50))
+    assert large.charged_bytes == small.charged_bytes == kept.nbytes
+
+
+def test_what_is_forgotten_is_counted_while_somebody_looks_at_it(
+    space: SpillSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Overflow(lambda: space)
+    monkeypatch.setattr(files, "store", lambda rows: None)
+    kept = KeptElements(files)
+    large = joined(kept, 1_000_000)
+    append(kept, *[np.full(1000, i) for i in range(9)])
+    looked_at = read(kept, 8)[0]
+    small = joined(kept, 60_000)
+    assert kept.num_kept == 0
+    assert small.charged_bytes == 0
+    assert large.charged_bytes >= looked_at.nbytes
+    del looked_at
+    joined(kept, 60_000)
+    assert large.charged_bytes == 0
+
+
+def test_an_element_that_is_kept_twice_is_held_by_nobody_else(space: SpillSpace) -> None:
+    """As those of windows that overlap: both go to disk, and off the ledger."""
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(400_000)
+    share, other = ledger.share("cache"), ledger.share("batch")
+    kept.join(share)
+    for i in range(6):
+        array = np.full(3000, i)
+        append(kept, array)
+        append(kept, array)
+        del array
+    assert on_disk(kept) == []
+    other.charge(320_000)
+    assert len(on_disk(kept)) > 6
+    assert all_of(kept) == [i for i in range(6) for _ in range(2)]
+    assert share.charged_bytes == kept.nbytes < 80_000

@@ -29,7 +29,9 @@ def test_floors_of_a_run_that_does_not_fit_are_refused_with_what_others_hold() -
     pool = Pool(100)
     first, second = Ledger(100, pool), Ledger(100, pool)
     first.share("a", 80).charge(80)
-    with pytest.raises(BudgetTooSmall, match=r"is 100 B, of which other open runs hold 80 B: ps.set_memory\(110\)"):
+    with pytest.raises(
+        BudgetTooSmall, match=r"100 B, of which other open runs and caches hold 80 B: ps.set_memory\(110\)"
+    ):
         second.share("b", 30)
     assert pool.taken_bytes == 80
 

@@ -161,3 +161,53 @@ def test_stages_of_a_run_have_the_order_of_the_tree() -> None:
         names = ["zip((·, ·))", "map(small)", "range(9)", "map(large)", "range(9)"]
         assert [stage["name"] for stage in run.stats()["stages"]] == names
         assert [stage["name"] for stage in run.memory()["stages"]] == names
+
+
+def failing(*numbers: int) -> Any:
+    def of(x: Any) -> np.ndarray:
+        if int(x) in numbers:
+            raise ValueError(f"no {int(x)}")
+        return np.zeros(100)
+
+    return of
+
+
+def test_a_sample_passes_over_elements_that_fail() -> None:
+    ds = D.range(20).map(failing(0, 1, 5, 19)).shuffle(3, seed=1).batch(2).unbatch()
+    plan = ds.explain(memory="1MB", sample=100)
+    lost = 20 - plan.num_sampled  # those that were gathered before one that failed went with it
+    assert lost >= 4
+    assert plan.to_dict()["sampled"] == plan.num_sampled > 8
+    assert plan.to_dict()["failed"] == 4
+    assert "Passed over in the sample, as they failed: 4." in str(plan)
+    assert plan.to_dict()["complete"]
+    assert "Passed over" not in str(ds.explain(memory="1MB"))
+
+
+def test_a_sample_goes_on_until_enough_came_out() -> None:
+    seen: list[int] = []
+    good = failing(0, 2, 3)
+    plan = D.range(50).map(lambda x: seen.append(int(x)) or good(x), stateful=True).explain(memory="1MB", sample=4)
+    assert (plan.num_sampled, plan.num_failed) == (4, 3)
+    assert seen == list(range(7))
+
+
+@pytest.mark.parametrize("count, num_tried", [(3, 3), (100, 10)])
+def test_a_sample_out_of_which_only_errors_came_raises_the_first(count: int, num_tried: int) -> None:
+    seen: list[int] = []
+    bad = failing(*range(10))
+    ds = D.range(10).map(lambda x: seen.append(int(x)) or bad(x), stateful=True)
+    with pytest.raises(ValueError, match="no 0"):
+        ds.explain(memory="1MB", sample=count)
+    assert seen == list(range(num_tried))
+
+
+def test_a_sample_ends_where_all_that_is_to_come_fails() -> None:
+    plan = D.counter().map(failing(*range(1, 5000))).explain(memory="1MB", sample=2)
+    assert (plan.num_sampled, plan.num_failed) == (1, 1000)
+
+
+def test_an_error_that_ends_a_run_ends_the_sample() -> None:
+    ds = D.range(3).concatenate(D.range(5).cache("/proc/x"))
+    with pytest.raises(ps.errors.BadArgument, match="no file can be made"):
+        ds.explain(memory="1MB", sample=100)

@@ -133,11 +133,8 @@ def test_the_users_own_array_stays_writable() -> None:
 def test_cached_bytes_are_on_the_ledger_while_a_run_is_open() -> None:
     ds = ps.Dataset.range(10).map(lambda x: np.zeros(1000)).cache()
     list(ds)
-    with ds.run() as first, ds.run() as second:
-        next(first)
+    with ds.run() as first, ds.run() as second:  # whether they read it or not
         assert first.ledger.charged_bytes >= 80_000
-        assert second.ledger.charged_bytes == 0  # it has not looked at the cache yet
-        next(second)
         assert second.ledger.charged_bytes >= 80_000
     assert first.ledger.charged_bytes == second.ledger.charged_bytes == 0
 

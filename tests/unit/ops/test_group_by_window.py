@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.errors import BadArgument, BadType, OverBudget
+from penstock.errors import BadArgument, BadType, OverBudget, SpecMismatch
 from penstock.testing import check_op
 
 from ..fakes import all_with_errors
@@ -202,3 +202,14 @@ def test_a_shuffle_without_a_seed_goes_on_as_it_began() -> None:
     with dataset.run() as run:
         run.load_state_dict(state)
         assert [int(next(run)) for _ in range(15)] == rest
+
+
+def test_durations_of_several_units_do_not_go_together() -> None:
+    seconds, hours = [np.timedelta64(i, "s") for i in range(2)], [np.timedelta64(i, "h") for i in range(2)]
+
+    def grouped(elements: list[Any]) -> Any:
+        return Dataset.from_generator(lambda: elements).group_by_window(lambda x: np.int64(0), lambda key, w: w, 2)
+
+    with grouped([seconds[0], hours[0]]).run() as run, pytest.raises(SpecMismatch, match=r"timedelta64\[s\]"):
+        next(run)
+    assert list(map(repr, grouped([*seconds, *hours]))) == list(map(repr, [*seconds, *hours]))

@@ -128,3 +128,11 @@ def test_many_rows_are_read_some_at_a_time_and_leave_as_they_are_read() -> None:
     assert found[4321] is failed
     assert [(int(a), float(b)) for a, b in found[:4321]] == [(i, i / 2) for i in range(4321)]
     assert int(found[-1][0]) == 4999
+
+
+@pytest.mark.parametrize("kind", [np.datetime64, np.timedelta64])
+def test_scalars_of_one_type_and_several_units_stay_as_they_are(kind: Any) -> None:
+    rows = [(kind(1_000_001 * i, unit), np.int64(i)) for i in range(1, 30) for unit in ("us", "s")]
+    found = list(D.from_generator(lambda: rows).shuffle(20, seed=1))
+    assert sorted(map(repr, found)) == sorted(map(repr, rows))
+    assert {row[0].dtype for row in found} == {rows[0][0].dtype, rows[1][0].dtype}

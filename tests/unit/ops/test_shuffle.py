@@ -465,3 +465,15 @@ def test_the_stated_minimum_has_room_for_what_is_known_of_draws(tmp_path: Path, 
     with dataset.run(memory=dataset.explain().to_dict()["minimum_bytes"]) as run:
         found = np.concatenate([batch["x"] for batch in run])
     assert sorted(found.tolist()) == list(range(count))
+
+
+@pytest.mark.parametrize("memory", ["1GB", "100kB"])
+def test_arrays_keep_their_order_of_bytes_whether_they_were_on_disk_or_not(memory: str) -> None:
+    def made(i: Any) -> np.ndarray:
+        return np.full(1000, i, ">i4" if i % 2 else "<i4")
+
+    dataset = ps.Dataset.range(300).map(made).filter(lambda x: True).shuffle(100, seed=1)
+    with dataset.run(memory=memory) as run:
+        found = {int(x[0]): x for x in run}
+        assert (run.memory()["spilled_bytes"] > 0) == (memory == "100kB")
+    assert all(found[i].dtype == made(i).dtype and (found[i] == i).all() for i in range(300))

@@ -159,7 +159,9 @@ def test_windows_of_a_source_are_charged_and_share_nothing() -> None:
     rows = Dataset.from_tensor_slices(np.arange(60, dtype=np.int8).reshape(20, 3))
     with rows.window(4, shift=1).run() as run:
         first, second = next(run), next(run)
-        assert run.ledger.charged_bytes == 12 + 2 * 12  # what is held, and the two that were given together
+        # What is held, and what was given with the second: the first too, unless that was so slow that only one more
+        # was asked for.
+        assert run.ledger.charged_bytes - 12 in (12, 2 * 12)
     (batch,) = first.batch(4)
     batch[:] = 0
     assert next(row.tolist() for row in second) == [3, 4, 5]

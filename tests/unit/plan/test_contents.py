@@ -19,6 +19,7 @@ import pytest
 
 import penstock as ps
 from penstock.plan import contents
+from penstock.plan.array_sample import sampled
 from penstock.plan.contents import digest
 
 
@@ -138,6 +139,17 @@ def test_of_large_arrays_a_sample_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     assert digest(array) != digest(changed)
 
 
+def test_a_sample_of_long_elements_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "WHOLE_BYTES", 100_000)
+    one, few = np.array(b"x" * 200_000), np.array([b"x" * 200_000, b"y"] * 20)
+    many = np.array([b"x" * 1000] * 1000)
+    for array in (one, few, many):
+        assert digest(array) == digest(array.copy())
+        assert sampled(array, 100_000, 16_384, 1).nbytes <= max(100_000, array.itemsize)
+    assert digest(one) != digest(np.array(b"z" * 200_000))
+    assert digest(many) != digest(np.array([b"x" * 999 + b"y"] * 1000))
+
+
 def test_plain_values() -> None:
     values: list[Any] = [1, 1.0, "1", b"1", True, None, np.int64(1), np.float32(1), 1j, (1,), [1], {1}, frozenset({1})]
     values += [{1: 1}, {"a": 1}, [1, 2], [[1], 2], [[1, 2]], [1, None], range(1), slice(1), Path("1"), np.dtype("i4")]
@@ -173,12 +185,28 @@ def test_where_a_function_takes_notes_is_not_what_it_is() -> None:
             return x
 
     notes: list[Any] = []
+    buffer = np.zeros(3)
     function = lambda x: notes.append(x) or x  # noqa: E731
+    filling = lambda x: np.copyto(buffer, x) or buffer.sum()  # noqa: E731
     noting, given = Noting(), notes.append
-    before = [digest(function), digest(noting), digest(given)]
+    before = [digest(function), digest(filling), digest(noting), digest(given)]
     function(np.ones(3))
+    filling(np.ones(3))
     noting(np.ones(3))
-    assert [digest(function), digest(noting), digest(given)] == before
+    assert [digest(function), digest(filling), digest(noting), digest(given)] == before
+
+
+def test_a_list_that_is_filled_when_an_object_is_made_is_what_it_is() -> None:
+    class Words:
+        def __init__(self, words: list[str]) -> None:
+            self.words: list[str] = []
+            for word in words:
+                self.words.append(word)
+
+        def __call__(self, x: Any) -> Any:
+            return self.words[x]
+
+    assert digest(Words(["a"])) != digest(Words(["b"]))
 
 
 def test_what_contains_itself() -> None:

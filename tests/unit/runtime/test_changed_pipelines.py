@@ -1,9 +1,13 @@
 """Positions of pipelines that changed since: refused, and what changed is named."""
 
+import contextlib
 import functools
+import itertools
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -169,6 +173,69 @@ def test_what_functions_write_to_is_not_what_they_are() -> None:
             assert next(run) == 2
 
 
+def fill(buffer: np.ndarray, x: Any) -> np.ndarray:
+    buffer[:] = x
+    return buffer
+
+
+class Filling:
+    def __init__(self, buffer: np.ndarray) -> None:
+        self.buffer = buffer
+        self.buffer.fill(0)
+
+    def __call__(self, x: Any) -> Any:
+        np.copyto(self.buffer, x)
+        return self.buffer.sum()
+
+
+def by_default(b: np.ndarray) -> Any:
+    def add(x: Any, buffer: np.ndarray = b) -> Any:
+        buffer += x
+        return buffer.sum()
+
+    return add
+
+
+# Functions that write to an array which they have captured, each in another way.
+BUFFERED: dict[str, Any] = {
+    "copyto": lambda b: lambda x: np.copyto(b, x) or b.sum(),
+    "copyto, a part": lambda b: lambda x: np.copyto(b[:2], x) or b.sum(),
+    "fill": lambda b: lambda x: b.fill(x) or b.sum(),
+    "fill a part": lambda b: lambda x: b[1:].fill(x) or b.sum(),
+    "sort": lambda b: lambda x: (b.__setitem__(0, x), b.sort(), b.sum())[-1],
+    "put": lambda b: lambda x: np.put(b, [0], x) or b.sum(),
+    "putmask": lambda b: lambda x: np.putmask(b, b < 3, x) or b.sum(),
+    "at": lambda b: lambda x: np.add.at(b, [0, 0], x) or b.sum(),
+    "out": lambda b: lambda x: np.add(x, 1, out=b).sum(),
+    "third of a ufunc": lambda b: lambda x: np.add(np.sqrt(x + 1.0), 1, b).sum(),
+    "fourth of clip": lambda b: lambda x: np.clip(np.full(4, x + 0.0), 0, 3, b).sum(),
+    "a function": lambda b: lambda x: fill(b, x).sum(),
+    "a partial": lambda b: functools.partial(fill, b),
+    "a default": by_default,
+    "an attribute": Filling,
+}
+
+
+@pytest.mark.parametrize("make", BUFFERED.values(), ids=BUFFERED)
+def test_arrays_that_a_function_writes_to_are_not_compared(make: Any) -> None:
+    def dataset(buffer: np.ndarray) -> Any:
+        return D.range(8).map(make(buffer))
+
+    state = saved(dataset(np.full(4, 7.0)))
+    with dataset(np.zeros(4)).run() as run:
+        run.load_state_dict(state)
+        next(run)
+
+
+def test_arrays_that_are_only_given_to_functions_are_compared() -> None:
+    def reads(mean: np.ndarray) -> Any:
+        return lambda x: np.add(np.sort(mean), x) + np.clip(mean, 0, 1) + np.dot(mean, mean) + np.where(x, mean, mean)
+
+    state = saved(D.range(8).map(reads(np.zeros(4))))
+    with D.range(8).map(reads(np.ones(4))).run() as run, pytest.raises(StateError, match="another captured mean"):
+        run.load_state_dict(state)
+
+
 def test_objects_that_nothing_is_known_of_are_taken_as_unchanged() -> None:
     class Opaque:
         def __init__(self, value: int) -> None:
@@ -215,6 +282,19 @@ def test_other_processes_remember_the_same_wherever_lines_stand() -> None:
     assert json.loads(told[0])["contents"][1].keys() == {"code", "python", "captured k", "captured names"}
 
 
+@pytest.mark.parametrize("long", [np.array(b"x" * 2_000_000), np.array([b"x" * 2_000_000] * 3)])
+def test_a_few_long_strings_are_remembered(long: np.ndarray) -> None:
+    def lengths(text: np.ndarray) -> Any:
+        return lambda x: x + text.size
+
+    state = saved(D.range(8).map(lengths(long)))
+    with D.range(8).map(lengths(long.copy())).run() as run:
+        run.load_state_dict(state)
+    other = np.full(long.shape, b"y" * 2_000_000)
+    with D.range(8).map(lengths(other)).run() as run, pytest.raises(StateError, match="another captured text"):
+        run.load_state_dict(state)
+
+
 def test_a_position_without_what_is_remembered_still_loads() -> None:
     state = saved(D.range(8).map(scaled_by(2)))
     del state["contents"]
@@ -242,6 +322,8 @@ def test_what_is_remembered_is_found_once(monkeypatch: pytest.MonkeyPatch) -> No
     ("seeds", 3, "seeds: expected a list"),
     ("seeds", [None], "seeds: expected a list"),
     ("contents", [3], "contents: expected a list"),
+    ("contents", [{"captured k": 3}] * 3, "contents: expected text, got {'captured k': 3}"),
+    ("contents", [{}, {"code": None}], "contents: expected text"),
     ("parts", [[1]], "parts: expected pairs of numbers"),
     ("delivered", "x", "delivered: expected a number"),
     ("position", None, "expected"),
@@ -251,3 +333,29 @@ def test_a_damaged_position_is_refused(field: str, value: Any, why: str) -> None
     state = saved(D.range(8).shuffle().batch(2))
     with D.range(8).shuffle().batch(2).run() as run, pytest.raises(StateError, match=why):
         run.load_state_dict({**state, field: value})
+
+
+def numbers() -> Any:
+    return D.from_generator(lambda: iter(range(20)))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("value", [-1, 3, 1000])
+@pytest.mark.parametrize("make", [
+    lambda: D.range(5).flat_map(lambda i: D.range(4)),
+    lambda: D.range(5).interleave(lambda i: D.range(4), cycle_length=3, block_length=2),
+    lambda: numbers().window(4).flat_map(lambda w: w),
+    lambda: numbers().shuffle(6, seed=1),
+    lambda: numbers().distribute(2, 1, "pad").batch(2),
+], ids=["flat_map", "interleave", "window", "shuffle", "distribute"])  # fmt: skip
+def test_no_number_in_a_position_makes_a_run_endless(make: Callable[[], Any], value: int) -> None:
+    with make().run() as run:
+        next(run)
+        next(run)
+        state = json.loads(json.dumps(run.state_dict()))
+    position = json.dumps(state["position"])
+    for number in re.finditer(r"\b\d+\b", position):
+        text = f"{position[: number.start()]}{value}{position[number.end() :]}"
+        with make().run() as damaged, contextlib.suppress(StateError):
+            damaged.load_state_dict({**state, "position": json.loads(text)})
+            assert sum(1 for _ in itertools.islice(damaged, 100)) < 100

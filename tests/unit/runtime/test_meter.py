@@ -116,3 +116,13 @@ def test_the_busy_stage_of_a_run_is_found() -> None:
     assert max(stages, key=lambda name: stages[name]["busy_s"]) == "map"
     assert stages["prefetch"]["waiting_s"] > 0
     json.dumps(run.stats())
+
+
+def test_failures_are_not_in_what_elements_take_on_average() -> None:
+    class Blocks(UnaryCursor):
+        def pull(self, n: int) -> Block | None:
+            return Block.of_rows([Failed(ValueError("no")), np.zeros(10), Failed(ValueError("no")), np.zeros(10)])
+
+    meter = Meter("upper")
+    MeteredCursor(Blocks(ListCursor([])), NODE, meter, None).pull(4)
+    assert (meter.num_elements, meter.num_failed, meter.largest_bytes, meter.typical_bytes) == (4, 2, 80, 80)

@@ -207,7 +207,7 @@ def test_a_run_that_does_not_fit_is_told_all_and_a_size_that_does() -> None:
         with pytest.raises(ps.errors.BudgetTooSmall) as caught:
             second.run()
         text = str(caught.value)
-        assert f"the pool that runs share is {int(1.5 * needs):,} B; other open runs hold" in text
+        assert f"the pool that runs share is {int(1.5 * needs):,} B; other open runs and caches hold" in text
         for reason in ("4 elements made ready", "8 elements in one batch", "100 elements in the buffer"):
             assert reason in text
         found = re.search(r"use ps\.set_memory\(([0-9_]+)\) or more, or memory=([0-9_]+) or more", text)

@@ -123,3 +123,28 @@ def test_lists_that_were_parsed_are_list_columns(tmp_path: Path) -> None:
         batches.to_parquet(tmp_path / "t.parquet")
     with pytest.raises(TypeError, match=r"got a sparse array of 2 dimensions; unbatch\(\) batches first"):
         batches.map(lambda batch: batch["n"]).to_parquet(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[D]", "datetime64[ns]", "timedelta64[us]"])
+def test_a_time_that_is_none_is_refused_with_its_place(tmp_path: Path, dtype: str) -> None:
+    times = np.arange(12).astype(dtype).reshape(6, 2)
+    times[4, 1] = "NaT"
+    dataset = D.from_tensor_slices({"i": np.arange(6), "d": {"t": times}})
+    text = "element 4: expected a time in column d.t, got NaT, which in Parquet is a null"
+    for rows in (dataset, dataset.map(lambda row: row)):
+        with pytest.raises(ps.errors.BadArgument, match=text):
+            rows.to_parquet(tmp_path / "t.parquet", row_group_size=3)
+        assert not (tmp_path / "t.parquet").exists()
+    with pytest.raises(ps.errors.BadArgument, match="element 1: expected a time in column value, got NaT"):
+        D.from_tensor_slices(times[3:, 1]).to_parquet(tmp_path / "t.parquet")
+    dataset.filter(lambda row: not np.isnat(row["d"]["t"]).any()).to_parquet(tmp_path / "t.parquet")
+    assert [int(row["i"]) for row in D.from_parquet(tmp_path / "t.parquet")] == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("dtype, read_as", [("datetime64[s]", "datetime64[ms]"), ("timedelta64[s]", "timedelta64[s]")])
+def test_times_in_seconds(tmp_path: Path, dtype: str, read_as: str) -> None:
+    times = np.array([-5, 0, 1_700_000_000]).astype(dtype)
+    D.from_tensor_slices(times).to_parquet(tmp_path / "t.parquet")
+    (batch,) = D.from_parquet(tmp_path / "t.parquet").batch(3)
+    assert batch["value"].dtype == read_as
+    assert (batch["value"] == times).all()

@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from ...block import Block
 from ...cursor import Cursor, State, expect_list, replay
 from ...errors import OverBudget
+from ...frames import taken
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
 from ...memory.spill import SpillSpace
@@ -220,7 +221,7 @@ class AheadCursor(Cursor):
             if item.error is not None:
                 item.lease.release()
                 self._ready.popleft()
-                raise item.error
+                raise taken(item)
             if item.stowed:
                 self._stowage.bring_back(item)
             block = item.take(n)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from time import perf_counter_ns
 
+from ...frames import taken
 from ..channel import Threads
 from ..meter import Meter
 from .tuner import ParallelismTuner
@@ -37,7 +38,7 @@ class Crew:
         self._do(job)
         self._meter.worker_ns += job.working_ns
         if job.error is not None:
-            raise job.error
+            raise taken(job)
         if self.threads.stopped:
             raise RuntimeError("the run was closed")
         num_made = job.num_begun()

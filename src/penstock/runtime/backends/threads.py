@@ -16,6 +16,7 @@ from time import perf_counter_ns
 from ...block import Block
 from ...cursor import Cursor, State, expect_list
 from ...errors import StateError
+from ...frames import taken
 from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
 from ...memory.spill import SpillSpace
@@ -249,6 +250,7 @@ class ParallelCursor(Cursor):
         del block
         with self._threads.changed:
             ticket.block, ticket.error, ticket.num_lost = result, error, num_lost
+            error = None  # its traceback has this frame
             self._pieces.measure(ticket.size, each_bytes, result, elapsed + ticket.pulling_ns)
             self._meter.worker_ns += elapsed
             level = self._tuner.level
@@ -321,7 +323,7 @@ class ParallelCursor(Cursor):
         if ticket.error is not None:
             ticket.lease.release()
             self._leave(ticket)
-            raise ticket.error
+            raise taken(ticket)
         if ticket.stowed:
             self._stowage.bring_back(ticket)
         block = ticket.take(n)

@@ -1,0 +1,48 @@
+"""What tells one array from another: shape, dtype, and the elements that count; of a large array those are a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = ["about", "bytes_of", "holds_objects", "sampled"]
+
+# How many elements of an array are copied at a time to hash them, where they do not lie side by side.
+_COPIED = 1 << 16
+
+
+def about(array: np.ndarray) -> list[str]:
+    """Shape and dtype in words."""
+    dtype = array.dtype
+    return [repr(array.shape), repr(dtype.descr) if dtype.names else repr(dtype)]
+
+
+def holds_objects(array: np.ndarray) -> bool:
+    """Whether what lies in an array are addresses."""
+    return array.dtype.hasobject or array.dtype.kind == "T"
+
+
+def sampled(array: np.ndarray, whole_bytes: int, num_pieces: int, piece_length: int) -> np.ndarray:
+    """An array as it is, or of one above `whole_bytes` pieces at equal distances, wherever its bytes lie.
+
+    Of long elements there are fewer: one at least, and no more bytes than of an array that counts as a whole.
+    """
+    array = np.asarray(array)
+    if array.nbytes <= whole_bytes or array.size <= 1:
+        return array
+    piece_length = min(piece_length, max(1, whole_bytes // array.itemsize))
+    num_pieces = min(num_pieces, max(1, whole_bytes // (piece_length * array.itemsize)))
+    starts = np.linspace(0, max(0, array.size - piece_length), num_pieces).astype(np.int64)
+    places = np.clip(starts[:, None] + np.arange(piece_length), 0, array.size - 1).ravel()
+    found: np.ndarray = array[np.unravel_index(places, array.shape)]
+    return found
+
+
+def bytes_of(array: np.ndarray) -> Iterator[bytes]:
+    """The bytes of an array in the order of its elements; one that does not lie so is never copied as a whole."""
+    if array.nbytes:
+        pieces: Any = np.nditer(array, ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_COPIED)
+        for piece in pieces:
+            yield piece.tobytes()
