@@ -60,11 +60,12 @@ class _Drop:
         self._failed_in_a_row = 0
 
     def __call__(self, block: Block, place: int) -> Block:
-        if block.columns is not None:
-            return Block.of_columns(block.structure, block.columns, block.size)
-        rows = block.rows()
         if not block.has_failures:
-            return Block.of_rows(rows, has_failures=False)
+            self._failed_in_a_row = 0
+            if block.columns is not None:
+                return Block.of_columns(block.structure, block.columns, block.size)
+            return Block.of_rows(block.rows(), has_failures=False)
+        rows = block.rows()
         if self._log_warning:
             for i, row in enumerate(rows):
                 if type(row) is Failed:

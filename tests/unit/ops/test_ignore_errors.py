@@ -25,6 +25,15 @@ def test_all_failed() -> None:
     assert list(ps.Dataset.range(300).map(lambda x: int("x")).ignore_errors()) == []
 
 
+def test_gives_up_when_too_many_fail_in_a_row_and_not_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements that come one by one are blocks of their own: one that is good begins the count anew."""
+    monkeypatch.setattr("penstock.ops.ignore_errors._MOST_IN_A_ROW", 20)
+    every_second = ps.Dataset.range(100).map(lambda x: 1 // (int(x) % 2)).ignore_errors()
+    assert len(list(every_second.batch(1))) == len(list(every_second)) == 50
+    with pytest.raises(ps.errors.RunError, match="elements in a row failed, the last with ZeroDivisionError"):
+        list(ps.Dataset.range(100).map(lambda x: 1 // 0).ignore_errors().batch(1))
+
+
 def test_nothing_failed() -> None:
     assert [batch.tolist() for batch in ps.Dataset.range(5).ignore_errors().batch(3)] == [[0, 1, 2], [3, 4]]
 
