@@ -180,7 +180,7 @@ def _converted(value: Any) -> Any:
         raise BadType(f"expected something that NumPy can hold, got {_brief(value)}: {error}") from None
     if array.dtype.kind in "US" and isinstance(value, (list, tuple)):
         array = np.asarray(value, dtype=object)  # fixed-width strings would lose the zeros at their ends
-    if array.dtype.kind == "O" and not (array.ndim and isinstance(value, (list, tuple))):
+    if array.dtype.kind == "O" and not array.ndim:
         raise BadType(f"expected numbers, strings or arrays of them, got {_brief(value)}")
     return as_leaf(array)
 

@@ -7,7 +7,7 @@ are wrapped, and lazily read ones (h5py, zarr: a `shape`, a `dtype` and slicing)
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -193,6 +193,11 @@ def _as_column(value: Any) -> Any:
         column = value
     elif is_dataset(value):
         raise BadType("expected arrays, got a dataset; use flat_map or zip to combine datasets")
+    elif isinstance(value, Iterator):
+        raise BadType(
+            f"expected arrays, got {type(value).__name__} {value!r:.60}, which gives values one after the other: "
+            "use from_generator(lambda: …)"
+        )
     elif _is_lazy(value):
         column = value
     else:

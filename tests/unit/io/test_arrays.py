@@ -8,6 +8,8 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pandas
+import polars
 import pytest
 import torch
 import zarr
@@ -322,6 +324,18 @@ def test_lists_and_strings(given: Any, expected: list[Any], shuffled: bool) -> N
     assert batch.dtype == (object if isinstance(expected[0], bytes) else np.asarray(given).dtype)
 
 
+def test_columns_of_a_pandas_table() -> None:
+    """Text in them is there as an array of objects only when it is asked for."""
+    table = pandas.DataFrame({"age": [22, 38], "sex": ["male", "female"], "class": ["Third", "First"]})
+    table["class"] = table["class"].astype("category")
+    assert list(D.from_tensor_slices(dict(table))) == [
+        {"age": 22, "sex": b"male", "class": b"Third"},
+        {"age": 38, "sex": b"female", "class": b"First"},
+    ]
+    for values in (table["sex"], polars.Series(["male", "female"])):
+        assert list(D.from_tensor_slices(values)) == [b"male", b"female"]
+
+
 @pytest.mark.parametrize("nest", [
     lambda x, y: (x, y),
     lambda x, y: {"x": x, "y": (y,)},
@@ -364,6 +378,9 @@ def test_rows_of_unequal_length() -> None:
     (D.range(3), TypeError, "got a dataset"),
     (ps.Sparse(np.zeros((0, 1), int), np.zeros(0), np.array([3])), TypeError, "to_dense"),
     (object(), TypeError, "expected numbers, strings or arrays"),
+    ((i for i in range(3)), TypeError, r"got generator .* one after the other: use from_generator\(lambda: …\)"),
+    ((np.zeros(3), iter([1, 2, 3])), TypeError, "got list_iterator .*use from_generator"),
+    (pandas.Series(["a", None]), TypeError, "object array holding .*str"),
 ])  # fmt: skip
 def test_what_cannot_be_sliced_is_refused_with_the_users_line(tensors: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=rf"from_tensor_slices at test_arrays\.py:\d+: .*{text}"):
