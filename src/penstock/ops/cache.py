@@ -54,7 +54,7 @@ class Cache(Op):
             its elements itself. Empty: the elements are kept for this process only.
 
     Memory: all elements, as far as three quarters of the free budget hold them, and less when other stages are short;
-        with a `filename` a batch of the file, of 64 kB or one element, and 4 kB to find batches.
+        with a `filename` two batches of the file, of 64 kB or one element each, and 4 kB to find batches.
     State: a few integers, one more for each element that failed, and its input's.
 
     >>> import penstock as ps

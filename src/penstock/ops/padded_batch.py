@@ -31,7 +31,7 @@ class PaddedBatch(Op):
             own numbers take any dtype of their kind.
         drop_remainder: Whether a last batch with fewer elements is left out.
 
-    Memory: batch_size × the bytes of a padded element.
+    Memory: batch_size × (the bytes of an element + those of a padded one).
     State: its input's.
 
     >>> import numpy as np, penstock as ps

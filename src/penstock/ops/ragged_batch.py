@@ -36,7 +36,7 @@ class RaggedBatch(Op):
         drop_remainder: Whether a last batch with fewer elements is left out.
         row_splits_dtype: int64 or int32.
 
-    Memory: batch_size × the bytes of an element, and row_splits.
+    Memory: 2 × batch_size × the bytes of an element, and row_splits.
     State: its input's.
 
     >>> import numpy as np, penstock as ps

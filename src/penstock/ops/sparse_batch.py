@@ -44,7 +44,7 @@ class SparseBatch(Op):
         batch_size: Elements per batch.
         row_shape: The dense shape of a row; None stands for the largest size in the batch.
 
-    Memory: batch_size × (the bytes of an element + 8 × (rank + 1) for each of its values).
+    Memory: batch_size × (twice the bytes of an element + 8 × (rank + 1) for each of its values).
     State: its input's.
 
     >>> import numpy as np, penstock as ps
