@@ -61,7 +61,8 @@ def map_fn(
 
     Args:
         fn: Gets one element, always as *one* argument, as in tf.map_fn: of a tuple of arrays a tuple. Returns an array,
-            a number or a nest of them; dtype and shape are its own, and the same for all elements.
+            a number or a nest of them; dtype and shape are its own, and the same for all elements. A new array for each
+            element, as for `Dataset.map`.
         elems: An array, a memmap, a nest of arrays of equal first dimension, or a `Dataset`.
         memory: The budget for what is held meanwhile: results that are not written yet, and what calls of `fn` take for
             a moment. That is measured on some calls, and no more calls run at a time than it leaves room for; where one
@@ -97,7 +98,10 @@ def map_fn(
         _check_jit(jit)
         found = elems_of(elems)
         results = Results(out, found)
-        work = _Work(fn, found, Options(memory=memory, progress=progress), num_parallel_calls, origin)
+        options = Options(memory=memory, progress=progress)
+        if progress:  # it may show, unless the dataset's own options say that it may not
+            options = dataclasses.replace(options, progress=None)
+        work = _Work(fn, found, options, num_parallel_calls, origin)
         if jit:
             work.compile(COMPILERS if jit is True else (jit,))
         work.run(results)

@@ -36,7 +36,8 @@ class Map(Op):
     taken to be one of its element only, which lets shuffles and other changes of order move past it.
 
     Args:
-        map_func: The function.
+        map_func: The function. Arrays that it returns are taken as they are: it must make a new one for each element,
+            and not fill one of its own again.
         num_parallel_calls: Threads that call it; `AUTOTUNE` chooses from measured rates. None: the caller's thread. A
             thread is handed a millisecond's worth of elements at a time: of small ones that cost little this may be
             more than was asked for, though never more in flight than were delivered so far, or 8,192.

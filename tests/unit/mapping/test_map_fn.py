@@ -373,6 +373,14 @@ def test_a_progress_bar_shows_on_a_terminal_unless_it_is_off(wanted: bool, monke
     assert wanted or terminal.getvalue() == ""
 
 
+def test_no_progress_bar_shows_where_options_of_the_dataset_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(progress_module, "sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setattr(progress_module, "_SHOW_AFTER_S", 0.0)
+    ps.map_fn(lambda x: x, ps.Dataset.range(100).with_options(ps.Options(progress=False)))
+    assert terminal.getvalue() == ""
+
+
 def test_how_the_work_was_done_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "penstock.map_fn"):
         ps.map_fn(lambda x: x, np.arange(100), num_parallel_calls=None)
