@@ -10,8 +10,9 @@ import numpy as np
 
 from . import __version__
 from .dataset import Dataset
-from .errors import BadArgument
+from .errors import BadArgument, BudgetTooSmall
 from .memory.ledger import format_bytes
+from .memory.limits import available_bytes
 from .observe.process import PeakMemory
 from .options import parse_memory
 
@@ -24,24 +25,39 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser("demo", help="slice, shuffle, map and batch a 400 MB array under a 64 MB budget")
-    demo.add_argument("--rows", type=int, default=100_000, help="rows of 500 float64 (default: 100,000, 400 MB)")
-    demo.add_argument("--memory", default="64MB", help="the budget (default: 64MB)")
-    demo.add_argument("--epochs", type=int, default=3, help="passes over the data (default: 3)")
+    demo.add_argument("--rows", type=_count, default=100_000, help="rows of 500 float64 (default: 100,000, 400 MB)")
+    demo.add_argument("--memory", type=_budget, default="64MB", help="the budget (default: 64MB)")
+    demo.add_argument("--epochs", type=_count, default=3, help="passes over the data (default: 3)")
     options = parser.parse_args(arguments)
     try:
         return run_demo(options.rows, options.memory, options.epochs)
-    except BadArgument as error:
+    except (BadArgument, BudgetTooSmall) as error:
         parser.error(str(error))
 
 
-def run_demo(num_rows: int, memory: str, num_epochs: int) -> int:
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {number}")
+    return number
+
+
+def _budget(text: str) -> str | float:
+    """As for `run`, where a fraction is a number and not text."""
+    try:
+        return float(text) if "." in text else text
+    except ValueError:
+        return text
+
+
+def run_demo(num_rows: int, memory: str | float, num_epochs: int) -> int:
     """Feeds a loop from an array much larger than the budget, and compares the budget with what the system saw."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
 
     console = Console(highlight=False)
-    budget_bytes = parse_memory(memory, available_bytes=2**62)
+    budget_bytes = parse_memory(memory, available_bytes())
     console.print(f"Making an array of {num_rows:,} × 500 float64 ({format_bytes(num_rows * 4000)}) …")
     data, labels = _make_data(num_rows)
 

@@ -326,8 +326,7 @@ class Dataset:
         """
         check_equal_parts(self.node)
         options = self._options.merged(Options(memory=memory, optimize=optimize))
-        if epoch is None:
-            epoch = self._epochs.next
+        epoch = self._epochs.next if epoch is None else argument("epoch", epoch, at_least=0)
         settings = settings_of(options, self._measured)
         run = Run(seeded_node(self), settings, epoch, Dataset, self._loaded)
         self._epochs.begin(epoch)

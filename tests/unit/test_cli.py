@@ -40,6 +40,28 @@ def test_a_budget_that_means_nothing_is_refused_with_what_to_write(
         assert caught.value.code == 2
 
 
+def test_a_budget_may_be_a_fraction(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--rows", "300", "--epochs", "1", "--memory", "0.01"]) == 0
+    assert "dataset.explain(memory=0.01, sample=1)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (["--rows", "-5"], "argument --rows: expected at least 1, got -5"),
+        (["--rows", "10", "--epochs", "0"], "argument --epochs: expected at least 1, got 0"),
+        (["--rows", "300", "--memory", "10kB"], "the stages need at least .* and the budget is 10 kB"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_words(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["demo", *arguments])
+    assert caught.value.code == 2
+    assert re.search(text, capsys.readouterr().err)
+
+
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["demo", "--rows", "many"], ["demo", "--colour"]])
 def test_unknown_commands_and_arguments_show_the_usage(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

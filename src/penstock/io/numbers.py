@@ -25,7 +25,15 @@ __all__ = ["Counter", "Random", "Range"]
 
 
 _INT64 = np.dtype(np.int64)
+_LARGEST = 2**63 - 1
 _SCALAR = TensorSpec((), _INT64)
+
+
+def _int64(name: str, value: Any) -> int:
+    number = argument(name, value)
+    if not -_LARGEST - 1 <= number <= _LARGEST:
+        raise BadArgument(f"{name}: expected a number that int64 holds, got {number}")
+    return number
 
 
 class _Arithmetic:
@@ -71,16 +79,17 @@ class Range(Op):
 
     def __init__(self, *args: int, output_type: Any = np.int64, name: str | None = None) -> None:
         fields = self.__dict__
-        if len(args) == 1 and type(args[0]) is int and output_type is np.int64:  # most, and many in `flat_map`
+        if len(args) == 1 and type(args[0]) is int and args[0] <= _LARGEST and output_type is np.int64:
+            # Most, and many in `flat_map`.
             fields["start"], fields["stop"], fields["step"], fields["output_type"] = 0, args[0], 1, _INT64
             return
         if not 1 <= len(args) <= 3:
             raise BadArgument(f"expected 1 to 3 numbers (start, stop, step), got {len(args)}")
         if len(args) == 1:
-            start, stop, step = 0, argument("stop", args[0]), 1
+            start, stop, step = 0, _int64("stop", args[0]), 1
         else:
-            start, stop = argument("start", args[0]), argument("stop", args[1])
-            step = argument("step", args[2]) if len(args) == 3 else 1
+            start, stop = _int64("start", args[0]), _int64("stop", args[1])
+            step = _int64("step", args[2]) if len(args) == 3 else 1
         if step == 0:
             raise BadArgument("step: expected a number other than 0")
         dtype = _INT64 if output_type is np.int64 else np.dtype(getattr(output_type, "as_numpy_dtype", output_type))
@@ -141,8 +150,8 @@ class Counter(Op):
     dtype: Any = np.int64
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "start", argument("start", self.start))
-        object.__setattr__(self, "step", argument("step", self.step))
+        object.__setattr__(self, "start", _int64("start", self.start))
+        object.__setattr__(self, "step", _int64("step", self.step))
         object.__setattr__(self, "dtype", np.dtype(getattr(self.dtype, "as_numpy_dtype", self.dtype)))
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
