@@ -17,12 +17,25 @@ def failed(error: Exception, context: Context, place: int, block: Block, i: int)
     as one of that file; else the number of the element.
     """
     if not isinstance(error, PenstockError):
-        return Failed(context.noted(error, place))
+        context.noted(error, place)
+        if type(error) is TypeError and "argument" in str(error) and _is_of_the_call(error):
+            (row,) = block[i : i + 1].rows()
+            n = len(row) if type(row) is tuple else 1
+            error.add_note(f"a tuple is handed over as several arguments, any other element as one: this one as {n}")
+        return Failed(error)
     if isinstance(error, RecordError) and not error.is_located:
         _name(error, place, block.origin(i))
     if isinstance(error, FormatError) and error.file is not None:
         context.count_failed(error.file, 1)
     return Failed(context.located(error))
+
+
+def _is_of_the_call(error: Exception) -> bool:
+    """Whether it was raised by calling the function, and not within it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__
 
 
 def _name(error: RecordError, place: int, origin: tuple[str, int] | None) -> None:
