@@ -1,6 +1,6 @@
 """A function of each element that makes a large array for a moment: tf.map_fn and its like, and ps.map_fn.
 
-    python examples/map_fn.py [--elements 1000] [--many 100000] [--without-tensorflow]
+    python examples/map_fn.py [--elements 1000] [--many 1000000] [--without-tensorflow]
 
 The function repeats a number 10,000 times and adds all up: 80 kB that nobody needs a moment later. Each way runs in a
 process of its own; printed are elements per second and how far that process grew, as the operating system sees it.
@@ -101,7 +101,7 @@ def in_a_process_of_its_own(way: str, num_elements: int) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="tf.map_fn and its like, and ps.map_fn.")
     parser.add_argument("--elements", type=int, default=1_000, help="for all")
-    parser.add_argument("--many", type=int, default=100_000, help="for penstock alone; 0 for none")
+    parser.add_argument("--many", type=int, default=1_000_000, help="for penstock alone; 0 for none")
     parser.add_argument("--without-tensorflow", action="store_true")
     parser.add_argument("--one", choices=tuple(WAYS), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
