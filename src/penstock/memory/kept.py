@@ -51,6 +51,7 @@ _SPARING_PLACES = 32
 _STACKED_BYTES = 1024
 # A chunk's own objects.
 _CHUNK_OBJECT_BYTES = 512
+_FEW_BUSY = 64  # elements, to look at which takes no time
 
 
 class KeptElements:
@@ -74,6 +75,7 @@ class KeptElements:
         self._chunks: list[Chunk] = []
         self._starts: list[int] = []
         self._movable: list[Chunk] = []
+        self._next_look = 0  # at movable chunks that were all looked at by others: when so many are kept
         self._pinned: list[tuple[Chunk, Apart]] = []
         self._tail: list[Any] = []
         self._tail_bytes = 0  # on the ledgers
@@ -372,19 +374,31 @@ class KeptElements:
                     self._move(chunk)
             self._movable = [chunk for chunk in self._movable if chunk.block is not None]
 
+    def _move_if_idle(self, is_short: Callable[[], bool]) -> None:
+        """The same where nobody has asked. What is busy is looked at again when a quarter as many more have come.
+
+        To look at many for each new element would take longer than to make it.
+        """
+        if self.num_kept < self._next_look:
+            return
+        self._move_newest(is_short)
+        num_busy = sum(chunk.size for chunk in self._movable) if is_short() else 0
+        self._next_look = self.num_kept + (num_busy // 4 if num_busy > _FEW_BUSY else 0)
+
     def _is_worth_moving(self, chunk: Chunk) -> bool:
         assert chunk.block is not None
         return chunk.nbytes > self._most_index_bytes(chunk.block[:1].rows())
 
     def _keep_plenty(self) -> None:
         """The index has grown, at the expense of what is left to others."""
-        self._move_newest(lambda: not self._account.has_plenty)
+        self._move_if_idle(lambda: not self._account.has_plenty)
 
     def _charge_after_moving(self, nbytes: int, part: int = 4) -> bool:
         """Charges what has room once chunks were moved, and leaves a part of the budget; 0: none."""
         shares = self._account.shares
         left = {id(share): share.budget_bytes // part if part else 0 for share in shares}
-        self._move_newest(lambda: any(share.free_bytes < nbytes + left[id(share)] for share in shares))
+        move = self._move_if_idle if part else self._move_newest
+        move(lambda: any(share.free_bytes < nbytes + left[id(share)] for share in shares))
         return self._account.charge(nbytes, leaves_plenty=part > 0)
 
     def _give_way(self, share: Share) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock.block import Block
 from penstock.errors import SpillError
 from penstock.memory.batch_index import BatchIndex
+from penstock.memory.chunk import Chunk, idle
 from penstock.memory.kept import KeptElements
 from penstock.memory.ledger import Ledger, Share
 from penstock.memory.overflow import Overflow
@@ -464,3 +466,19 @@ def test_an_element_that_is_kept_twice_is_held_by_nobody_else(space: SpillSpace)
     assert len(on_disk(kept)) > 6
     assert all_of(kept) == [i for i in range(6) for _ in range(2)]
     assert share.charged_bytes == kept.nbytes < 80_000
+
+
+def test_what_others_hold_is_not_looked_at_for_each_new_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shuffle above a cache that overflows holds what the cache keeps: none of that can be moved to disk."""
+    num_looked_at = 0
+
+    def counted(chunks: list[Chunk]) -> list[Chunk]:
+        nonlocal num_looked_at
+        num_looked_at += sum(chunk.size for chunk in chunks)
+        return idle(chunks)
+
+    monkeypatch.setattr("penstock.memory.kept.idle", counted)
+    dataset = ps.Dataset.range(2000).map(lambda x: np.full(500, x)).cache().shuffle(1000, seed=1).batch(8)
+    with dataset.run(memory="2MB") as run:
+        assert sum(len(batch) for batch in run) == 2000
+    assert num_looked_at < 20 * 2000
