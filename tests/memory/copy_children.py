@@ -16,6 +16,7 @@ from tests.memory.children import MB, D, settled, warm_up
 
 BUDGET = 64 * MB
 COUNT = 6
+NAMES = [f"column {k}" for k in range(100)]
 
 
 def distinct(size: int) -> ps.Dataset:
@@ -52,6 +53,21 @@ def stacked_sparse(size: int) -> ps.Dataset:
     return D.range(COUNT).map(made).batch(2)
 
 
+def wide(size: int) -> ps.Dataset:
+    """Rows of a hundred numbers, each an object of its own, through stages that each have some on their way."""
+
+    def one_more(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: value + 1 for name, value in row.items()}
+
+    rows = D.range(size // 80).map(lambda i: dict.fromkeys(NAMES, i)).map(one_more, stateful=True)
+    return rows.filter(lambda row: True).map(one_more).filter(lambda row: True).batch(size // 80)
+
+
+def wide_table(size: int) -> ps.Dataset:
+    rows = D.from_tensor_slices({name: np.zeros(size // 40) for name in NAMES})
+    return rows.filter(lambda row: True).map(lambda row: {"sum": sum(row.values())}).batch(size // 40)
+
+
 COPIES: dict[str, Callable[[int], ps.Dataset]] = {
     build.__name__: build
     for build in (
@@ -61,6 +77,8 @@ COPIES: dict[str, Callable[[int], ps.Dataset]] = {
         turned_tables,
         turned_sparse_tables,
         stacked_sparse,
+        wide,
+        wide_table,
     )
 }
 
