@@ -68,6 +68,17 @@ def wide_table(size: int) -> ps.Dataset:
     return rows.filter(lambda row: True).map(lambda row: {"sum": sum(row.values())}).batch(size // 40)
 
 
+def short_strings(size: int) -> ps.Dataset:
+    """Each string takes more than its bytes and its object's head."""
+
+    def made(i: Any) -> np.ndarray:
+        strings = np.empty(2000, object)
+        strings[:] = [b"%02d" % (k % 100) for k in range(2000)]
+        return strings
+
+    return D.range(1 + size // 250).map(made).window(1 + size // 250)
+
+
 COPIES: dict[str, Callable[[int], ps.Dataset]] = {
     build.__name__: build
     for build in (
@@ -79,6 +90,7 @@ COPIES: dict[str, Callable[[int], ps.Dataset]] = {
         stacked_sparse,
         wide,
         wide_table,
+        short_strings,
     )
 }
 
