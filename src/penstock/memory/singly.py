@@ -13,6 +13,7 @@ import numpy as np
 
 from ..block import Block
 from ..element import Failed, arrays_in, is_dataset, parts_of
+from .transit import MOST_SINGLY
 
 __all__ = [
     "are_alike",
@@ -20,6 +21,7 @@ __all__ = [
     "held_in",
     "lent_bytes",
     "nest_bytes",
+    "num_at_once",
     "objects_bytes",
     "objects_in",
     "objects_of_block",
@@ -33,6 +35,8 @@ _ARRAY_BYTES = 112
 _SCALAR_BYTES = 32
 # What Python's garbage collection keeps of each tuple or dict.
 _TRACKED_BYTES = 16
+# Objects of elements that are on their way from a stage are not counted, and so they take no more than this.
+_ON_THEIR_WAY_BYTES = 2 << 20
 
 
 def objects_bytes(element: Any) -> int:
@@ -57,6 +61,11 @@ def objects_in(element: Any) -> int:
     if keys is None:  # one leaf that is made of several arrays, or of none
         return _ARRAY_BYTES * len(arrays_in(element))
     return sum(map(objects_in, parts), sys.getsizeof(element) + _TRACKED_BYTES)
+
+
+def num_at_once(element: Any) -> int:
+    """How many elements like this one may be on their way from a stage: their objects are on nobody's account."""
+    return max(1, min(MOST_SINGLY, _ON_THEIR_WAY_BYTES // max(1, objects_in(element))))
 
 
 def are_alike(block: Block) -> bool:

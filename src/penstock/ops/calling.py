@@ -10,6 +10,7 @@ import numpy as np
 from ..block import Block, stack_leaves
 from ..element import Failed, Structure, as_leaf, nbytes_of, normalize
 from ..errors import BadType, OverBudget
+from ..memory.singly import num_at_once
 from ..options import AUTOTUNE
 from ..owned import owned
 from ..plan.op import Context, Room, argument
@@ -69,6 +70,8 @@ def truth(value: Any, what: str) -> bool:
 
 # Small results are counted together: a look at the account for each would take longer than a small function.
 _COUNTED_BYTES = 1 << 16
+# Of fewer elements the objects do not matter.
+_FEW = 64
 
 
 class Calls:
@@ -104,6 +107,8 @@ class Calls:
 
         What is stacked needs no room but the slot's, which is on the ledger by itself.
         """
+        if room is not None and block.size > _FEW and block.columns is not None:
+            block = block[: num_at_once(block[:1].rows()[0])]  # rows of a table with many columns are many objects
         rows = block.rows()
         keys: Sequence[int] = range(place, place + len(rows))
         if self._numbered and block.positions is not None:

@@ -18,7 +18,7 @@ from .predicate import Predicate
 
 __all__ = ["Filter"]
 
-# Small rows are gathered into new columns. Large ones stay views: who stacks them copies them anyway.
+# Small rows are gathered into new columns. Large ones stay views: who stacks them copies them anyway. Of a column each.
 _GATHERED_BYTES = 256
 
 
@@ -63,7 +63,7 @@ class _Keep:
     def __call__(self, block: Block, place: int) -> Block:
         answers = self._predicate.answers(block, place)
         # No positions: what comes after a filter counts its own elements.
-        small = block.columns is not None and _row_bytes(block.columns) <= _GATHERED_BYTES
+        small = block.columns is not None and _row_bytes(block.columns) <= _GATHERED_BYTES * len(block.columns)
         if small and Failed not in map(type, answers):
             return _gathered(block, np.array(answers, dtype=np.bool_))
         rows = zip(block.rows(), answers, strict=True)

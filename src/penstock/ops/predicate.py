@@ -9,6 +9,7 @@ import numpy as np
 
 from ..block import Block
 from ..element import Failed
+from ..memory.singly import num_at_once
 from ..plan.op import Context
 from .calling import call, truth
 from .failing import failed
@@ -26,7 +27,16 @@ class Predicate:
         self._context = context
 
     def answers(self, block: Block, place: int) -> list[bool | Failed]:
-        """What the predicate says of each element: in one loop as far as nothing fails."""
+        """What the predicate says of each element."""
+        # Rows of a table with many columns are many objects: there are never those of all.
+        size = num_at_once(block[:1].rows()[0]) if block.columns is not None else block.size
+        if block.size <= size:
+            return self._answers(block, place)
+        starts = range(0, block.size, size)
+        return [answer for start in starts for answer in self._answers(block[start : start + size], place + start)]
+
+    def _answers(self, block: Block, place: int) -> list[bool | Failed]:
+        """The same in one loop, as far as nothing fails."""
         rows = block.rows()
         answers: list[bool | Failed] = []
         if not block.has_failures:

@@ -29,7 +29,7 @@ from ..spec import (
 )
 from .batching import batched_cardinality
 from .padding import parse_shape
-from .stacking import join
+from .stacking import flattened
 
 __all__ = ["SparseBatch"]
 
@@ -172,11 +172,12 @@ def _sparse_of(rows: list[Any], row_shape: Shape, allocate: Allocate) -> Sparse:
     indices = allocate((sum(sizes), len(row_shape) + 1), np.dtype(np.int64))
     start = 0
     for i, array in enumerate(arrays):
-        part = indices[start : start + array.size]
-        part[:, 0] = i
-        part[:, 1:] = np.indices(array.shape).reshape(array.ndim, array.size).T
+        part = indices[start : start + array.size].reshape(*array.shape, array.ndim + 1)
+        part[..., 0] = i
+        for axis, size in enumerate(array.shape):
+            part[..., axis + 1] = np.arange(size).reshape(-1, *[1] * (array.ndim - axis - 1))
         start += array.size
-    values = join([array.reshape(-1) for array in arrays], allocate)
+    values = flattened(arrays, len(row_shape), allocate)
     largest = np.max([array.shape for array in arrays], axis=0).tolist()
     inner = [n if m is None else m for m, n in zip(row_shape, largest, strict=True)]
     return Sparse(indices, values, np.array([len(rows), *inner], np.int64))

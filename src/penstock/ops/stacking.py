@@ -21,6 +21,7 @@ from ..spec import UNSEEN, DatasetSpec, NoneSpec, RaggedSpec, TensorSpec, descri
 __all__ = [
     "batched_spec",
     "collate",
+    "flattened",
     "join",
     "leading_dimension",
     "num_rows",
@@ -52,7 +53,7 @@ def stack(leaves: Sequence[Any], allocate: Allocate) -> Any:
         splits = _splits_of([len(leaf) for leaf in leaves], first.row_splits.dtype)
         return Ragged(join(leaves, allocate), splits)
     if isinstance(first, Sparse) and all(isinstance(leaf, Sparse) for leaf in leaves):
-        return join([_with_leading_axis(leaf) for leaf in leaves], allocate)
+        return _stack_sparse(leaves, allocate)
     stacked = stack_leaves(leaves, allocate)
     if stacked is None:
         raise _unequal(leaves)
@@ -81,10 +82,20 @@ def unlike(rows: Sequence[Any]) -> SpecMismatch:
     return SpecMismatch("the elements of one window differ")
 
 
-def _with_leading_axis(leaf: Sparse) -> Sparse:
-    indices = np.zeros((len(leaf.indices), leaf.indices.shape[1] + 1), np.int64)
-    indices[:, 1:] = leaf.indices
-    return Sparse(indices, leaf.values, np.concatenate([[1], leaf.dense_shape]).astype(np.int64))
+def _stack_sparse(leaves: Sequence[Sparse], allocate: Allocate) -> Sparse:
+    dense_shape = _joined_shape([np.array([1, *leaf.dense_shape], np.int64) for leaf in leaves])
+    counts = [len(leaf.indices) for leaf in leaves]
+    first = leaves[0].indices
+    indices = allocate((sum(counts), 1 + first.shape[1]), np.dtype(np.int64))
+    start = 0
+    for i, leaf in enumerate(leaves):
+        if leaf.indices.shape[1:] != first.shape[1:]:
+            raise _unlike_parts(spec_of(first), spec_of(leaf.indices), i)
+        part = indices[start : start + counts[i]]
+        part[:, 0] = i
+        part[:, 1:] = leaf.indices
+        start += counts[i]
+    return Sparse(indices, join([leaf.values for leaf in leaves], allocate), dense_shape)
 
 
 # --- ragged ------------------------------------------------------------------------------------------------------
@@ -99,8 +110,7 @@ def ragged_of(leaves: Sequence[np.ndarray], rank: int, splits_dtype: np.dtype[An
             f"expected elements of equal rank, got shape {shapes[0]} for element 0 of the batch and {shapes[other]} "
             f"for element {other}"
         )
-    flat = [leaf.reshape(math.prod(shape[:rank]), *shape[rank:]) for leaf, shape in zip(leaves, shapes, strict=True)]
-    result: Any = join(flat, allocate)
+    result: Any = flattened(leaves, rank, allocate)
     for level in reversed(range(rank)):
         counts = np.repeat([shape[level] for shape in shapes], [math.prod(shape[:level]) for shape in shapes])
         result = Ragged(result, _splits_of(counts, splits_dtype))
@@ -138,29 +148,57 @@ def join(pieces: Sequence[Any], allocate: Allocate) -> Any:
         return _join_sparse(pieces, allocate)
     for i, piece in enumerate(pieces):
         if not isinstance(piece, np.ndarray) or piece.shape[1:] != first.shape[1:] or piece.dtype != first.dtype:
-            raise SpecMismatch(
-                f"expected parts of equal inner shape and dtype, got {describe(spec_of(first))} for part 0 and "
-                f"{describe(spec_of(piece))} for part {i}"
-            )
+            raise _unlike_parts(spec_of(first), spec_of(piece), i)
     out = allocate((sum(map(len, pieces)), *first.shape[1:]), first.dtype)
     np.concatenate(pieces, axis=0, out=out)
     return out
 
 
+def flattened(leaves: Sequence[np.ndarray], rank: int, allocate: Allocate) -> np.ndarray:
+    """Arrays joined along their first `rank` axes as one; each is copied once, whatever order its values lie in."""
+    counts = [math.prod(leaf.shape[:rank]) for leaf in leaves]
+    first = leaves[0]
+    if all(leaf.flags.c_contiguous for leaf in leaves):
+        flat = [leaf.reshape(n, *leaf.shape[rank:]) for leaf, n in zip(leaves, counts, strict=True)]
+        return np.asarray(join(flat, allocate))
+    for i, leaf in enumerate(leaves):
+        if leaf.shape[rank:] != first.shape[rank:] or leaf.dtype != first.dtype:
+            specs = [TensorSpec((counts[k], *leaves[k].shape[rank:]), leaves[k].dtype) for k in (0, i)]
+            raise _unlike_parts(specs[0], specs[1], i)
+    out = allocate((sum(counts), *first.shape[rank:]), first.dtype)
+    start = 0
+    for leaf, count in zip(leaves, counts, strict=True):
+        out[start : start + count].reshape(leaf.shape)[...] = leaf
+        start += count
+    return out
+
+
+def _unlike_parts(first: Any, other: Any, i: int) -> SpecMismatch:
+    return SpecMismatch(
+        f"expected parts of equal inner shape and dtype, got {describe(first)} for part 0 and {describe(other)} for "
+        f"part {i}"
+    )
+
+
 def _join_sparse(pieces: Sequence[Sparse], allocate: Allocate) -> Sparse:
-    ranks = {len(piece.dense_shape) for piece in pieces}
-    if len(ranks) > 1:
-        raise SpecMismatch(f"expected sparse parts of equal rank, got ranks {sorted(ranks)}")
+    dense_shape = _joined_shape([piece.dense_shape for piece in pieces])
     indices = join([piece.indices for piece in pieces], allocate)
-    shapes = np.stack([piece.dense_shape for piece in pieces])
     start = 0
     before = 0
     for piece in pieces:
         indices[start : start + len(piece.indices), 0] += before
         start += len(piece.indices)
         before += int(piece.dense_shape[0])
-    dense_shape = np.concatenate([[before], shapes[:, 1:].max(axis=0)]).astype(np.int64)
     return Sparse(indices, join([piece.values for piece in pieces], allocate), dense_shape)
+
+
+def _joined_shape(shapes: Sequence[np.ndarray]) -> np.ndarray:
+    """The dense shape of sparse arrays joined along their first axis."""
+    ranks = {len(shape) for shape in shapes}
+    if len(ranks) > 1:
+        raise SpecMismatch(f"expected sparse parts of equal rank, got ranks {sorted(ranks)}")
+    table = np.stack(shapes)
+    return np.concatenate([[table[:, 0].sum()], table[:, 1:].max(axis=0)]).astype(np.int64)
 
 
 def num_rows(leaves: Sequence[Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ __all__ = ["Unique"]
 # Longer keys are replaced by a digest of this size: among 2³² elements two would meet with a chance of 2⁻⁶⁴.
 _DIGEST_BYTES = 16
 _LONGEST_KEY = 32
+# What of an array is looked at together.
+_PIECE_VALUES = 8192
 # A set keeps a hash and a pointer for each key, and is between a fifth and three fifths full.
 _ENTRY_BYTES = 80
 _KEY_BYTES = 80
@@ -135,11 +137,10 @@ class _UniqueCursor(UnaryCursor):
             return int(row)
         if self._structure is None:
             self._structure = Structure.of(row)
-        parts: list[bytes] = []
+        text = _Text()
         for leaf in self._structure.flatten(row):
-            _describe_leaf(leaf, parts)
-        text = b"".join(parts)
-        return text if len(text) <= _LONGEST_KEY else hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
+            _describe_leaf(leaf, text)
+        return text.key()
 
     def _remember(self, keys: Iterable[Key]) -> None:
         nbytes = sum(sys.getsizeof(key) + _ENTRY_BYTES for key in keys)
@@ -176,30 +177,66 @@ class _UniqueCursor(UnaryCursor):
         self.input.close()
 
 
-def _describe_leaf(leaf: Any, parts: list[bytes]) -> None:
+class _Text:
+    """What describes an element: as it is where that is short, else a digest of it, for which it is never all there."""
+
+    __slots__ = ("_digest", "_parts", "_size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._digest: hashlib.blake2b | None = None
+
+    def add(self, *parts: bytes) -> None:
+        for part in parts:
+            if self._digest is not None:
+                self._digest.update(part)
+                continue
+            self._parts.append(part)
+            self._size += len(part)
+            if self._size > _LONGEST_KEY:
+                self._digest = hashlib.blake2b(b"".join(self._parts[:-1]), digest_size=_DIGEST_BYTES)
+                self._digest.update(part)
+
+    def key(self) -> bytes:
+        return b"".join(self._parts) if self._digest is None else self._digest.digest()
+
+
+def _describe_leaf(leaf: Any, text: _Text) -> None:
     """Bytes that are equal for equal leaves, and no prefix of one another's."""
     if leaf is None:
-        parts.append(b"-")
+        text.add(b"-")
     elif type(leaf) is bytes:
-        parts += [b"b%d:" % len(leaf), leaf]
+        text.add(b"b%d:" % len(leaf), leaf)
     elif isinstance(leaf, Ragged):
-        parts.append(b"r")
-        _describe_leaf(leaf.values, parts)
-        _describe_leaf(leaf.row_splits, parts)
+        text.add(b"r")
+        _describe_leaf(leaf.values, text)
+        _describe_leaf(leaf.row_splits, text)
     elif isinstance(leaf, Sparse):
-        parts.append(b"s")
+        text.add(b"s")
         for array in (leaf.indices, leaf.values, leaf.dense_shape):
-            _describe_leaf(array, parts)
+            _describe_leaf(array, text)
     elif is_dataset(leaf):
         raise BadType("expected arrays, numbers or strings, got a dataset, which cannot be compared")
     else:
         array = np.asarray(leaf)
-        parts.append(f"{array.dtype.str}{array.shape}".encode())
-        if array.dtype.kind == "O":
-            for item in array.reshape(-1).tolist():
-                _describe_leaf(item, parts)
-        else:
-            parts.append(_canonical(array).tobytes())
+        text.add(f"{array.dtype.str}{array.shape}".encode())
+        for part in _pieces(array):
+            if array.dtype.kind == "O":
+                for item in part.tolist():
+                    _describe_leaf(item, text)
+            else:
+                text.add(_canonical(part).tobytes())
+
+
+def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """An array's values in their order, some at a time: there may be no room for a copy of all."""
+    if array.size <= _PIECE_VALUES:
+        yield array.reshape(-1)
+        return
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    for start in range(0, array.size, _PIECE_VALUES):
+        yield flat[start : start + _PIECE_VALUES]
 
 
 def _canonical(array: np.ndarray) -> np.ndarray:

@@ -12,9 +12,13 @@ from ..block import Block
 from ..cursor import Cursor, State
 from ..element import Failed, leaf_bytes, nbytes_of
 from ..errors import PenstockError
+from ..memory.singly import num_at_once
 from ..plan.node import Node, located
 
 __all__ = ["Meter", "MeteredCursor"]
+
+# Of fewer elements the objects do not matter.
+_FEW = 64
 
 
 @dataclasses.dataclass(slots=True)
@@ -36,6 +40,8 @@ class Meter:
     num_bytes_at_most: int = 0
     #: How many pulls gave an element that was larger than all before.
     num_larger: int = 0
+    #: How many elements may be pulled at a time, where they come one by one: by how many objects each consists of.
+    num_at_once: int = 1 << 62
     #: Whether it has said that there are no more elements.
     ended: bool = False
     #: Whether the size of every element counts, not only of some.
@@ -107,13 +113,15 @@ class MeteredCursor(Cursor):
         self._in_its_time = in_its_time
 
     def pull(self, n: int) -> Block | None:
+        meter = self._meter
+        if n > meter.num_at_once:
+            n = meter.num_at_once
         start = perf_counter_ns()
         try:
             block = self._cursor.pull(n)
         except PenstockError as error:
             raise located(error, self._node.op.name, self._node.origin) from error.__cause__
         elapsed = perf_counter_ns() - start
-        meter = self._meter
         meter.elapsed_ns += elapsed
         if self._consumer is not None and self._in_its_time:
             self._consumer.inputs_ns += elapsed
@@ -142,6 +150,8 @@ class MeteredCursor(Cursor):
             elif rows := _made(block):
                 each = nbytes_of(rows[0])
                 meter.num_bytes += each * len(rows)
+                if n > _FEW:
+                    meter.num_at_once = num_at_once(rows[0])
                 if meter.looks_at_all:
                     each = max(map(nbytes_of, rows))
                 elif len(rows) > 1 and type(rows[0]) is np.ndarray:  # nests would take longer than most functions do
