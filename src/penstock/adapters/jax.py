@@ -199,18 +199,20 @@ class _AheadIterator(FeedIterator):
         self._position: dict[str, Any] | None = None
 
     def __next__(self) -> Any:
-        if not self._ahead:
+        if not self._ahead and self._error is None:
+            self._position = self.run.state_dict()
             self._fetch()
-        if self._error is not None and not self._ahead:
+        if not self._ahead and self._error is not None:
             error, self._error, self._position = self._error, None, None
             try:
                 raise error
             finally:
                 del error  # its traceback has this frame
-        element = self._ahead.pop()
-        self._position = self.run.state_dict()
+        # An interrupt, as by Ctrl-C, leaves all as it is: the element has not been given yet.
+        position = self.run.state_dict()
         self._fetch()
-        return element
+        self._position = position
+        return self._ahead.pop(0)
 
     def _fetch(self) -> None:
         if self._error is None:
@@ -223,8 +225,8 @@ class _AheadIterator(FeedIterator):
         return super().state_dict() if self._position is None else self._position
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)  # which may be refused
         self._ahead, self._error, self._position = [], None, None
-        super().load_state_dict(state)
 
     def close(self) -> None:
         self._ahead = []
