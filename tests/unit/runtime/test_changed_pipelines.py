@@ -101,6 +101,10 @@ def inner_scaled_by(factor: Any) -> Any:
     return lambda x: scale(x)
 
 
+def scaled_through(scale: Any) -> Any:
+    return lambda x: scale(x)
+
+
 def with_default(factor: Any) -> Any:
     def scale(x: Any, by: Any = factor) -> Any:
         return x * by
@@ -121,6 +125,11 @@ MAPS = {
     "an attribute": (Scaled(2), Scaled(3), "another captured factor: it was 2 and is 3"),
     "an attribute of a method's": (Scaled(2).other, Scaled(3).other, "another captured factor"),
     "an argument": (functools.partial(np.multiply, 2), functools.partial(np.multiply, 3), "another argument 0"),
+    "a captured function's argument": (
+        scaled_through(functools.partial(np.multiply, 2)),
+        scaled_through(functools.partial(np.multiply, 3)),
+        "another captured scale",
+    ),
     "other code": (lambda x: x * 2, lambda x: x * 2 + 1, "has a function with other code"),
 }  # fmt: skip
 
