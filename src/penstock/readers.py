@@ -6,6 +6,7 @@ a dataset of names a `flat_map` or `interleave` of that dataset.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -126,7 +127,8 @@ class _FilesDataset(Dataset):
     #: What `Op.gives_records` asks: this class itself may be what `interleave` calls.
     gives_records: ClassVar[bool] = False
 
-    def _build(self, filenames: Any, num_parallel_reads: int | None, make: Callable[[Any], Op]) -> None:
+    def _build(self, filenames: Any, num_parallel_reads: int | None, source: Callable[..., Op], **rest: Any) -> None:
+        make = functools.partial(source, **rest)
         node, made = files_dataset(type(self).__name__, filenames, num_parallel_reads, make, self.gives_records)
         if made is None:
             super().__init__(node)
@@ -189,10 +191,8 @@ class TFRecordDataset(_FilesDataset):
         index: str | None = None,
         on_error: str = "raise",
     ) -> None:
-        def make(files: Any) -> Op:
-            return TFRecords(files, compression_type, buffer_size, index=index, on_error=on_error)
-
-        self._build(filenames, num_parallel_reads, make)
+        rest = {"compression_type": compression_type, "buffer_size": buffer_size, "index": index, "on_error": on_error}
+        self._build(filenames, num_parallel_reads, TFRecords, **rest)
 
 
 class TextLineDataset(_FilesDataset):
@@ -231,10 +231,8 @@ class TextLineDataset(_FilesDataset):
         *,
         on_error: str = "raise",
     ) -> None:
-        def make(files: Any) -> Op:
-            return TextLines(files, compression_type, buffer_size, on_error=on_error)
-
-        self._build(filenames, num_parallel_reads, make)
+        rest = {"compression_type": compression_type, "buffer_size": buffer_size, "on_error": on_error}
+        self._build(filenames, num_parallel_reads, TextLines, **rest)
 
 
 class FixedLengthRecordDataset(_FilesDataset):
@@ -280,11 +278,9 @@ class FixedLengthRecordDataset(_FilesDataset):
         *,
         on_error: str = "raise",
     ) -> None:
-        def make(files: Any) -> Op:
-            sizes = (record_bytes, header_bytes, footer_bytes, buffer_size)
-            return FixedLengthRecords(files, *sizes, compression_type, on_error=on_error)
-
-        self._build(filenames, num_parallel_reads, make)
+        sizes = {"record_bytes": record_bytes, "header_bytes": header_bytes, "footer_bytes": footer_bytes}
+        rest = {"buffer_size": buffer_size, "compression_type": compression_type, "on_error": on_error}
+        self._build(filenames, num_parallel_reads, FixedLengthRecords, **sizes, **rest)
 
 
 class CsvDataset(_FilesDataset):
@@ -331,9 +327,16 @@ class CsvDataset(_FilesDataset):
         *,
         on_error: str = "raise",
     ) -> None:
-        rest = (header, field_delim, use_quote_delim, na_value, select_cols, exclude_cols)
-
-        def make(files: Any) -> Op:
-            return CsvRecords(files, record_defaults, compression_type, buffer_size, *rest, on_error=on_error)
-
-        self._build(filenames, None, make)
+        rest = {
+            "record_defaults": record_defaults,
+            "compression_type": compression_type,
+            "buffer_size": buffer_size,
+            "header": header,
+            "field_delim": field_delim,
+            "use_quote_delim": use_quote_delim,
+            "na_value": na_value,
+            "select_cols": select_cols,
+            "exclude_cols": exclude_cols,
+            "on_error": on_error,
+        }
+        self._build(filenames, None, CsvRecords, **rest)

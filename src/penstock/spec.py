@@ -188,6 +188,9 @@ class _Unseen:
 
     __str__ = __repr__
 
+    def __reduce__(self) -> str:
+        return "UNSEEN"  # the one that there is
+
 
 #: The element spec of what follows a user's function that has not run yet.
 UNSEEN = _Unseen()

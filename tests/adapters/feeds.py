@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import penstock as ps
 
@@ -140,4 +141,40 @@ def check_errors(feed_of: Callable[[ps.Dataset], Any]) -> None:
     assert [note.endswith("element 2") for note in notes] == [True]
 
 
-CHECKS = (check_epochs, check_kept_tensors, check_state, check_abandoned, check_last_run, check_errors)
+def check_interrupts(feed_of: Callable[[ps.Dataset], Any]) -> None:
+    """An interrupt, as by Ctrl-C, loses no element, and the position is that of those that were given."""
+    interrupts = [0, 3, 3, 4, 7]
+
+    def stop(n: Any) -> Any:
+        if interrupts and n == interrupts[0]:
+            del interrupts[0]
+            raise KeyboardInterrupt
+        return n
+
+    iterator, seen, num_interrupts = iter(feed_of(D.range(8).map(stop))), [], 0
+    while True:
+        try:
+            seen.append(int(next(iterator)))
+        except KeyboardInterrupt:
+            num_interrupts += 1
+            assert iterator.state_dict()["delivered"] == len(seen)
+        except StopIteration:
+            break
+    assert seen == [*range(8)]
+    assert num_interrupts == 5
+
+
+def check_refused_positions(feed_of: Callable[[ps.Dataset], Any]) -> None:
+    """A position that is refused leaves an iterator where it was."""
+    iterator = iter(feed_of(shuffled()))
+    seen = [numbers_of(next(iterator)) for _ in range(3)]
+    with pytest.raises(ps.errors.StateError, match="another pipeline"):
+        iterator.load_state_dict(D.range(3).run().state_dict())
+    seen += [numbers_of(batch) for batch in iterator]
+    assert seen == [numbers_of(batch) for batch in shuffled().run(epoch=0)]
+
+
+CHECKS = (
+    *(check_epochs, check_kept_tensors, check_state, check_abandoned, check_last_run, check_errors),
+    *(check_interrupts, check_refused_positions),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from datetime import date, time
 from pathlib import Path
@@ -353,3 +354,21 @@ def test_nulls_of_rows_that_are_decoded() -> None:
         ps.from_hf(rows, fill_null={"l": 1})
     with pytest.raises(ps.errors.BadArgument, match="expected rows as they are stored, got rows of a transform"):
         ps.from_hf(rows.with_transform(dict), fill_null=1)
+
+
+def test_a_dataset_can_be_pickled_and_files_are_mapped_again(tmp_path: Path) -> None:
+    long = datasets.Dataset.from_dict({"x": list(range(20_000)), "name": ["a"] * 20_000})
+    long.save_to_disk(tmp_path / "long")
+    stored = datasets.load_from_disk(tmp_path / "long")
+    made = {
+        "as stored": ps.from_hf(stored),
+        "selected": ps.from_hf(stored.select(range(500, 1000, 2))),
+        "transformed": ps.from_hf(stored.select(range(9)).with_format("numpy")),
+        "stream": ps.from_hf(rows().to_iterable_dataset()),
+        "in memory": ps.from_hf(rows()),
+    }
+    for name, dataset in made.items():
+        pickled = pickle.dumps(dataset.batch(1000))
+        assert len(pickled) < 20_000, name
+        found = [repr(batch) for batch in pickle.loads(pickled)]
+        assert found == [repr(batch) for batch in dataset.batch(1000)] != [], name

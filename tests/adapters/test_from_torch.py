@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import pickle
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -199,3 +202,34 @@ def test_the_length_that_a_stream_states_counts() -> None:
     assert [int(next(run)) for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(ps.errors.OutOfRange, match=r"at test_from_torch.py:.*expected 7 elements, got only 5"):
         next(run)
+
+
+@pytest.mark.parametrize("source", [Squares(8), Stream(), torch.utils.data.TensorDataset(torch.arange(8))])
+def test_a_dataset_can_be_pickled_as_for_a_process_that_is_started_anew(source: Any) -> None:
+    dataset = ps.from_torch(source).shuffle(4, seed=1).batch(3)
+    found = [repr(batch) for batch in pickle.loads(pickle.dumps(dataset)).run(epoch=0)]
+    assert found == [repr(batch) for batch in dataset.run(epoch=0)]
+    assert repr(ps.from_torch(Stream()).node) == "from_torch(Stream)"
+
+
+@dataclasses.dataclass
+class Sample:
+    """An element that is a dataclass."""
+
+    image: Any
+    label: Any
+
+
+def test_tensors_in_dataclasses_and_mappings_and_those_that_stand_for_others() -> None:
+    learned = torch.ones(2, requires_grad=True)
+    for nest in (
+        lambda i: Sample(learned * i, [i, learned]),
+        lambda i: collections.UserDict(image=learned * i, label=[i, learned]),
+    ):
+        (batch,) = ps.from_torch(Tensors(nest)).batch(3)
+        parts = (batch.image, batch.label) if isinstance(batch, Sample) else (batch["image"], batch["label"])
+        assert parts[0].tolist() == [[0, 0], [1, 1], [2, 2]]
+        assert parts[1][0].tolist() == [0, 1, 2]
+    conjugate = torch.tensor([1 + 2j, 3j]).conj()
+    assert [x.tolist() for (x,) in ps.from_torch(torch.utils.data.TensorDataset(conjugate)).batch(2)] == [[1 - 2j, -3j]]
+    assert next(iter(ps.from_torch(Tensors(lambda i: conjugate.imag)))).tolist() == [-2, -3]

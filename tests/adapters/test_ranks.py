@@ -170,6 +170,41 @@ def test_two_processes_of_jax(loaded_python: str) -> None:
     assert sorted(first["seen"] + second["seen"]) == list(range(101))
 
 
+GLOBAL = """
+import json, os
+import jax
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(os.environ["COORDINATOR"], 2, int(os.environ["INDEX"]))
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+import penstock as ps
+
+mesh = jax.make_mesh((4,), ("batch",))
+rows, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (["batch"], []))
+part = ps.Dataset.range(101).map(lambda n: (np.float32(n), n)).distribute_for("jax").batch(8, drop_remainder=True)
+total = jax.jit(lambda x: x.sum(), out_shardings=whole)
+found = []
+for sharding in (rows, (rows, rows)):
+    batches = list(part.run(epoch=0))
+    for (x, n), own in zip(part.to_jax(sharding=sharding), batches, strict=True):
+        assert x.shape == n.shape == (16,)
+        assert [v for shard in x.addressable_shards for v in shard.data.tolist()] == own[0].tolist()
+        found.append(float(total(x)))
+print(json.dumps(found))
+"""
+
+
+def test_batches_of_several_processes_of_jax_are_parts_of_one_array(loaded_python: str) -> None:
+    common = {
+        "COORDINATOR": f"localhost:{free_port()}",
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+    }
+    first, second = in_processes(loaded_python, GLOBAL, [{**common, "INDEX": str(i)} for i in range(2)])
+    assert first == second
+    assert first == 2 * [float(sum(range(start, start + 16))) for start in range(0, 96, 16)]
+
+
 @pytest.mark.parametrize("framework", ["torch", "jax", "tf"])
 def test_alone_the_dataset_is_whole(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WORLD_SIZE", "RANK", "TF_CONFIG"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..io.map_style import FromMapStyle
 from ..plan.node import Node, caller_origin, located
 from ..plan.op import Op
 from .hf_columns import columns_as_stored
-from .hf_rows import DecodedRows, RowsTogether, SelectedRows, Stream, fills_by_column
+from .hf_rows import DecodedRows, RowsTogether, SelectedRows, StreamOf, fills_by_column
 
 __all__ = ["from_hf"]
 
@@ -53,7 +54,7 @@ def _source(dataset: Any, fill_null: Any) -> Op:
     import datasets
 
     if isinstance(dataset, datasets.IterableDataset):
-        return FromGenerator(lambda: Stream(dataset, fill_null), made_by="from_hf")
+        return FromGenerator(StreamOf(dataset, fill_null), made_by="from_hf")
     if not isinstance(dataset, datasets.Dataset):
         kind = type(dataset).__name__
         what = f"one of the splits {list(dataset)}" if isinstance(dataset, dict) else "a datasets.Dataset"
@@ -63,10 +64,12 @@ def _source(dataset: Any, fill_null: Any) -> Op:
         if fill_null is not None:
             raise BadArgument("fill_null: expected rows as they are stored, got rows of a transform; fill them there")
         return FromMapStyle(dataset, len(dataset), made_by="from_hf")
+    # Other processes map its files themselves.
+    remake = functools.partial(_source, dataset, fill_null)
     names = shown["columns"]
     table, stored = columns_as_stored(table.select(names), dataset.features)
     if len(stored) == len(names) and selected is None:
-        return FromArrow(table, names, fill_null, made_by="from_hf", looks_into_lists=True)
+        return FromArrow(table, names, fill_null, made_by="from_hf", looks_into_lists=True, remake=remake)
     fills = fills_by_column(fill_null, names)
     others = [name for name in names if name not in stored]
     parts: list[Any] = []
@@ -79,4 +82,4 @@ def _source(dataset: Any, fill_null: Any) -> Op:
         shown_as = dataset if shown["type"] == "numpy" else dataset.with_format("numpy")
         parts.append(DecodedRows(shown_as.select_columns(others), others, fills))
     rows = parts[0] if len(parts) == 1 else RowsTogether(names, parts)
-    return FromMapStyle(rows, len(rows), made_by="from_hf")
+    return FromMapStyle(rows, len(rows), made_by="from_hf", remake=remake)

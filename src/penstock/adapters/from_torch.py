@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..dataset import Dataset
+from ..element import LEAF, Structure
 from ..errors import BadType, PenstockError
 from ..io.arrays import FromTensorSlices
 from ..io.generator import FromGenerator
@@ -65,11 +68,24 @@ def _source(dataset: Any) -> Op:
         if not hasattr(dataset, "__iter__"):
             kind = type(dataset).__name__
             raise BadType(f"dataset: expected a dataset of PyTorch, got {kind} {dataset!r:.60}")
-        return FromGenerator(lambda: map(_element, dataset), made_by="from_torch")
+        return FromGenerator(_Elements(dataset), made_by="from_torch")
     try:
         return FromMapStyle(dataset, len(dataset), made_by="from_torch", convert=_element)
     except TypeError as error:
         raise BadType(f"dataset: expected one with a length, or an IterableDataset, got {error}") from None
+
+
+class _Elements:
+    """Goes through an iterable dataset, each time anew; as itself, and no function, it can be pickled."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __call__(self) -> Iterator[Any]:
+        return map(_element, self._stream)  # no generator, which would end with the first error
+
+    def __str__(self) -> str:
+        return type(self._stream).__name__
 
 
 def _element(element: Any) -> Any:
@@ -81,24 +97,28 @@ def _element(element: Any) -> Any:
 
     if isinstance(element, torch.Tensor):
         return _as_numpy(element)
-    if isinstance(element, dict):
+    if isinstance(element, Mapping):
         return {key: _element(part) for key, part in element.items()}
     if isinstance(element, (tuple, list)):
         parts = [_element(part) for part in element]
         return type(element)(*parts) if hasattr(element, "_fields") else tuple(parts)
+    if dataclasses.is_dataclass(element) and not isinstance(element, type):
+        structure = Structure.of(element)
+        parts = [_element(part) for part in structure.fields(element)]
+        return Structure(structure.kind, structure.keys, (LEAF,) * len(parts)).unflatten(parts)
     return element
 
 
 def _as_numpy(tensor: Any) -> Any:
     import torch
 
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
     name = str(tensor.dtype).removeprefix("torch.")
     got = f"expected tensors that NumPy has arrays for, got {name} {tuple(tensor.shape)}"
     if not name.startswith(("bfloat16", "float8")):
         try:
             return tensor.numpy()
-        except TypeError as error:
+        except (TypeError, RuntimeError) as error:
             raise BadType(f"{got}: {error}") from None
     try:
         import ml_dtypes

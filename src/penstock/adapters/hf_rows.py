@@ -15,7 +15,7 @@ from ..errors import BadArgument, FormatError
 from ..io.arrow_arrays import TableColumns
 from ..io.arrow_values import has_null
 
-__all__ = ["DecodedRows", "RowsTogether", "SelectedRows", "Stream", "fills_by_column"]
+__all__ = ["DecodedRows", "RowsTogether", "SelectedRows", "StreamOf", "fills_by_column"]
 
 
 class SelectedRows:
@@ -111,13 +111,27 @@ class DecodedRows:
             return fill
 
 
-class Stream:
-    """An `IterableDataset`, which goes on behind a row that was refused.
+class StreamOf:
+    """Goes through an `IterableDataset`, each time anew; as itself, and no function, it can be pickled.
 
     Args:
         rows: The dataset.
         fill_null: A value for all columns, or a dict by column.
     """
+
+    def __init__(self, rows: Any, fill_null: Any) -> None:
+        self._rows = rows
+        self._fill_null = fill_null
+
+    def __call__(self) -> Iterator[Any]:
+        return _Stream(self._rows, self._fill_null)
+
+    def __str__(self) -> str:
+        return type(self._rows).__name__
+
+
+class _Stream:
+    """The rows of an `IterableDataset`; goes on behind a row that was refused."""
 
     def __init__(self, rows: Any, fill_null: Any) -> None:
         self._rows = iter(rows)

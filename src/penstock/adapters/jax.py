@@ -40,7 +40,8 @@ def to_jax(
             None: JAX's default, not committed.
         sharding: How arrays are laid out over devices: a `jax.sharding.Sharding` for all of them, or a nest of them
             that fits the elements. An array that it cannot divide, as a smaller last batch may be, is a `BadArgument`
-            in its place: `batch(…, drop_remainder=True)` leaves it out.
+            in its place: `batch(…, drop_remainder=True)` leaves it out. Where devices are those of several processes,
+            what each of them reads is its part of one array (`jax.make_array_from_process_local_data`).
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
 
@@ -64,11 +65,14 @@ def converter(device: Any = None, sharding: Any = None) -> Convert:
     if sharding is None or isinstance(sharding, jax.sharding.Sharding):
         return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
     on_host = each_leaf(_leaf_converter(lambda array: array))
+    is_here = all(one.is_fully_addressable for one in jax.tree.leaves(sharding))
 
     def put_all(element: Any, run: Run | None = None) -> Any:
         arrays = on_host(element)
         try:
-            return jax.device_put(arrays, sharding)
+            if is_here:
+                return jax.device_put(arrays, sharding)
+            return jax.tree.map(lambda one, part: jax.tree.map(_onto(one), part), sharding, arrays)
         except _REFUSALS as error:
             raise _unfit([leaf.shape for leaf in jax.tree.leaves(arrays)], error) from error
 
@@ -134,13 +138,24 @@ def _is_known(dtype: np.dtype[Any]) -> bool:
     return (dtype.kind in "biufc" and dtype.char not in "gG") or (dtype.kind == "V" and dtype.type is not np.void)
 
 
+def _onto(target: Any) -> _Put:
+    """Puts an array on a device, or on those of a sharding; of which this process has its part, if some are others'."""
+    import jax
+
+    if isinstance(target, jax.sharding.Sharding) and not target.is_fully_addressable:
+        return functools.partial(jax.make_array_from_process_local_data, target)
+    return lambda array: jax.device_put(array, target)
+
+
 def _put_function(target: Any) -> _Put:
     """The quickest way to put an array there: jax.device_put takes ten times as long to find out what it was given."""
     import jax
 
+    onto = _onto(target)
+
     def put(array: np.ndarray) -> Any:
         try:
-            return jax.device_put(array, target)
+            return onto(array)
         except _REFUSALS as error:
             if not isinstance(target, jax.sharding.Sharding):
                 raise
@@ -199,18 +214,20 @@ class _AheadIterator(FeedIterator):
         self._position: dict[str, Any] | None = None
 
     def __next__(self) -> Any:
-        if not self._ahead:
+        if not self._ahead and self._error is None:
+            self._position = self.run.state_dict()
             self._fetch()
-        if self._error is not None and not self._ahead:
+        if not self._ahead and self._error is not None:
             error, self._error, self._position = self._error, None, None
             try:
                 raise error
             finally:
                 del error  # its traceback has this frame
-        element = self._ahead.pop()
-        self._position = self.run.state_dict()
+        # An interrupt, as by Ctrl-C, leaves all as it is: the element has not been given yet.
+        position = self.run.state_dict()
         self._fetch()
-        return element
+        self._position = position
+        return self._ahead.pop(0)
 
     def _fetch(self) -> None:
         if self._error is None:
@@ -223,8 +240,8 @@ class _AheadIterator(FeedIterator):
         return super().state_dict() if self._position is None else self._position
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)  # which may be refused
         self._ahead, self._error, self._position = [], None, None
-        super().load_state_dict(state)
 
     def close(self) -> None:
         self._ahead = []

@@ -37,11 +37,7 @@ class LoaderEpochs:
     """
 
     def __init__(self, file: int | None = None) -> None:
-        if file is None:
-            with tempfile.TemporaryFile() as made:
-                made.truncate(_RECORD.size)
-                file = os.dup(made.fileno())
-        self._file = file
+        self._file = file = _new_file() if file is None else file
         weakref.finalize(self, os.close, file)
         self._heeded = 0
         # In a worker: the iteration that began last, by the loader's seed and by how many it has begun with that.
@@ -84,6 +80,17 @@ class LoaderEpochs:
     def __reduce__(self) -> Any:
         # Only a process that is being started is one of the workers.
         return _unpickled, (None if get_spawning_popen() is None else DupFd(self._file),)
+
+
+def _new_file() -> int:
+    """In memory, where the system has such files: a disk may be full, or not be written to."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("penstock")
+    else:
+        with tempfile.TemporaryFile() as made:
+            file = os.dup(made.fileno())
+    os.truncate(file, _RECORD.size)
+    return file
 
 
 def _unpickled(file: Any) -> LoaderEpochs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +20,18 @@ __all__ = ["opencv", "simplejpeg", "without_log"]
 _silence = threading.Lock()
 _num_silent = 0
 _log_level = 0
+
+
+def _forget_holders() -> None:
+    """In a forked child: threads that were to put the level back are the parent's."""
+    global _silence, _num_silent
+    _silence = threading.Lock()
+    if _num_silent:
+        _num_silent = 0
+        _set_log_level(_log_level)
+
+
+os.register_at_fork(after_in_child=_forget_holders)
 
 
 @functools.cache
@@ -42,12 +55,9 @@ def without_log() -> Iterator[None]:
     The level is one of the process: the first thread that comes in lowers it, the last that leaves puts it back.
     """
     global _num_silent, _log_level
-    cv2 = opencv()
-    # OpenCV 5 has moved it; both return the level as it was.
-    set_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel
     with _silence:
         if _num_silent == 0:
-            _log_level = set_level(0)
+            _log_level = _set_log_level(0)
         _num_silent += 1
     try:
         yield
@@ -55,7 +65,14 @@ def without_log() -> Iterator[None]:
         with _silence:
             _num_silent -= 1
             if _num_silent == 0:
-                set_level(_log_level)
+                _set_log_level(_log_level)
+
+
+def _set_log_level(level: int) -> int:
+    """Returns the level as it was."""
+    cv2 = opencv()
+    set_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel  # moved by OpenCV 5
+    return int(set_level(level))
 
 
 def _load(module: str, package: str) -> Any:

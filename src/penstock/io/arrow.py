@@ -76,6 +76,8 @@ class FromArrow(StreamsFiles, Op):
     made_by: str = dataclasses.field(default="from_arrow", kw_only=True, repr=False)
     #: Whether all lists of a table are looked at first: unequal ones can be `Ragged` then, lists of structs be read.
     looks_into_lists: bool = dataclasses.field(default=False, kw_only=True, repr=False)
+    #: Makes it again in another process; None: from its arguments.
+    remake: functools.partial[Op] | None = dataclasses.field(default=None, kw_only=True, repr=False)
     _paths: tuple[str, ...] = dataclasses.field(init=False, repr=False)
     _table: TableColumns = dataclasses.field(init=False, repr=False)
     _pieces: tuple[Piece, ...] | None = dataclasses.field(init=False, repr=False)
@@ -85,7 +87,7 @@ class FromArrow(StreamsFiles, Op):
     _num_rows: int = dataclasses.field(init=False, repr=False)
     _batch_bytes: int = dataclasses.field(init=False, repr=False)
 
-    internal = ("made_by", "looks_into_lists")
+    internal = ("made_by", "looks_into_lists", "remake")
 
     @property
     def name(self) -> str:
@@ -114,6 +116,13 @@ class FromArrow(StreamsFiles, Op):
         may_be_uneven = any(leaf.may_be_uneven for leaf in self._table.leaves)
         fields["_refuses_some"] = may_be_uneven or any(leaf.fill is None for leaf in nulls)
         fields["_plain"] = None if batches is None or nulls else self._views(batches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Files are mapped there, too, and not copied.
+        if self.remake is not None:
+            return self.remake, ()
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
+        return functools.partial(FromArrow, **given), ()
 
     def _views(self, pieces: list[Piece]) -> tuple[list[np.ndarray], ...] | None:
         """The arrays of each leaf, one for each batch, where all are plain numbers in Arrow's memory."""

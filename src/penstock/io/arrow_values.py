@@ -6,6 +6,7 @@ length: where they are not, there is None in the row's place. Nulls come as a ma
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -24,12 +25,12 @@ Convert = Callable[[Any, Any], Converted]
 
 
 def conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[Any], Convert]:
-    """The shape and dtype of an element of this Arrow type, and what makes columns of its arrays."""
+    """The shape and dtype of an element of this Arrow type, and what makes columns of its arrays; it can be pickled."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
         shape, dtype, inner = conversion(name, kind.value_type)
-        return shape, dtype, lambda array, fill: inner(_without_dictionary(array), fill)
+        return shape, dtype, functools.partial(_looked_up, inner)
     if types.is_boolean(kind):
         return (), np.dtype(np.bool_), _bools
     if _is_text(kind):
@@ -38,14 +39,14 @@ def conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[A
         inner_shape, dtype, inner = conversion(name, kind.value_type)
         if inner_shape[:1] == (None,):
             raise _refused(name, kind)
-        return (kind.list_size, *inner_shape), dtype, lambda array, fill: _fixed_lists(array, kind.list_size, inner)
+        return (kind.list_size, *inner_shape), dtype, functools.partial(_fixed_lists, kind.list_size, inner)
     if types.is_list(kind) or types.is_large_list(kind):
         depth, below = _list_depth(kind)
         inner_shape, dtype, inner = conversion(name, below)
         shape = *[None] * depth, *inner_shape
         if depth == 1:
-            return shape, dtype, lambda array, fill: _lists(array, inner, fill)
-        return shape, dtype, lambda array, fill: _nested_lists(array, depth, inner_shape, inner, fill)
+            return shape, dtype, functools.partial(_lists, inner)
+        return shape, dtype, functools.partial(_nested_lists, depth, inner_shape, inner)
     if not types.is_primitive(kind) or types.is_time(kind) or types.is_interval(kind):
         raise _refused(name, kind)
     if types.is_timestamp(kind):  # with a time zone, too: what is stored is the time in UTC
@@ -59,18 +60,18 @@ def conversion(name: str, kind: Any) -> tuple[tuple[int | None, ...], np.dtype[A
     else:
         dtype = np.dtype(kind.to_pandas_dtype())
     if types.is_date32(kind):
-        return (), dtype, lambda array, fill: _numbers(array, np.dtype(np.int32), dtype)
-    return (), dtype, lambda array, fill: _numbers(array, dtype, None)
+        return (), dtype, functools.partial(_numbers, np.dtype(np.int32), dtype)
+    return (), dtype, functools.partial(_numbers, dtype, None)
 
 
-def _without_dictionary(array: Any) -> Any:
+def _looked_up(inner: Convert, array: Any, fill: Any) -> Converted:
     """The values that a dictionary's numbers stand for."""
     import pyarrow as pa
 
     if not is_view(array.type.value_type):
-        return array.dictionary_decode()
+        return inner(array.dictionary_decode(), fill)
     # Polars's categories are strings of a kind that Arrow cannot gather.
-    return array.dictionary.cast(pa.large_binary()).take(array.indices)
+    return inner(array.dictionary.cast(pa.large_binary()).take(array.indices), fill)
 
 
 def is_copied(kind: Any) -> bool:
@@ -129,7 +130,7 @@ def mask_of(array: Any) -> np.ndarray | None:
     return _bits(array.is_null())
 
 
-def _numbers(array: Any, stored: np.dtype[Any], wanted: np.dtype[Any] | None) -> Converted:
+def _numbers(stored: np.dtype[Any], wanted: np.dtype[Any] | None, array: Any, fill: Any = None) -> Converted:
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         values = np.zeros(len(array), stored)
@@ -171,7 +172,7 @@ def _strings(array: Any, fill: Any) -> Converted:
     return values, mask
 
 
-def _fixed_lists(array: Any, size: int, inner: Convert) -> Converted:
+def _fixed_lists(size: int, inner: Convert, array: Any, fill: Any) -> Converted:
     count = len(array)
     child = array.values.slice(array.offset * size, count * size)
     values, below = inner(child, None)
@@ -183,7 +184,7 @@ def _fixed_lists(array: Any, size: int, inner: Convert) -> Converted:
     return values, mask
 
 
-def _lists(array: Any, inner: Convert, fill: Any) -> Converted:
+def _lists(inner: Convert, array: Any, fill: Any) -> Converted:
     """Rows as arrays of their own, so that none keeps the others."""
     ends, child = _unlisted(array)
     values, below = _filled(*inner(child, fill), fill)
@@ -196,7 +197,7 @@ def _lists(array: Any, inner: Convert, fill: Any) -> Converted:
     return rows, mask
 
 
-def _nested_lists(array: Any, depth: int, inner_shape: Any, inner: Convert, fill: Any) -> Converted:
+def _nested_lists(depth: int, inner_shape: Any, inner: Convert, array: Any, fill: Any) -> Converted:
     """Rows as arrays of some dimensions. Lists of Arrow's that lie side by side are one piece: none is looked at."""
     row_ends, child = _unlisted(array)
     levels: list[tuple[np.ndarray, np.ndarray | None]] = []  # of the lists inside: where they end, where they are null
@@ -234,7 +235,8 @@ def _list_depth(kind: Any) -> tuple[int, Any]:
 
 def _unlisted(array: Any) -> tuple[np.ndarray, Any]:
     """Where the lists of an array end among what is in them, after a first 0; and that."""
-    ends = _numbers(offsets := array.offsets, np.dtype(offsets.type.to_pandas_dtype()), None)[0]
+    offsets = array.offsets
+    ends = _numbers(np.dtype(offsets.type.to_pandas_dtype()), None, offsets)[0]
     if not len(ends):
         return np.zeros(1, np.int64), array.values[:0]
     first = int(ends[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -92,25 +93,24 @@ def _as_bytes(value: Any) -> bytes:
 def _conversion(dtype: np.dtype[Any]) -> Callable[[bytes], Any]:
     if dtype == string:
         return bytes
-    kind = dtype.type
     if dtype.kind == "f":
+        return functools.partial(_as_float, dtype.type)
+    info = np.iinfo(dtype)
+    return functools.partial(_as_integer, dtype.type, int(info.min), int(info.max))
 
-        def as_float(text: bytes) -> Any:
-            if b"_" in text:
-                raise ValueError(text)
-            value = float.fromhex(text.decode()) if _HEXADECIMAL.match(text) else float(text)
-            with np.errstate(over="ignore"):
-                return kind(value)
 
-        return as_float
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-
-    def as_integer(text: bytes) -> Any:
-        value = int(text)
-        if b"_" in text:  # Python takes it for a digit
-            raise ValueError(text)
-        if not low <= value <= high:
-            raise OverflowError(text)
+def _as_float(kind: Any, text: bytes) -> Any:
+    if b"_" in text:
+        raise ValueError(text)
+    value = float.fromhex(text.decode()) if _HEXADECIMAL.match(text) else float(text)
+    with np.errstate(over="ignore"):
         return kind(value)
 
-    return as_integer
+
+def _as_integer(kind: Any, low: int, high: int, text: bytes) -> Any:
+    value = int(text)
+    if b"_" in text:  # Python takes it for a digit
+        raise ValueError(text)
+    if not low <= value <= high:
+        raise OverflowError(text)
+    return kind(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -33,12 +34,17 @@ class FromMapStyle(Op):
     num_items: int
     convert: Callable[[Any], Any] | None = dataclasses.field(default=None, kw_only=True)
     made_by: str = dataclasses.field(default="items", kw_only=True)
+    #: Makes it again in another process; None: items are pickled as they are.
+    remake: functools.partial[Op] | None = dataclasses.field(default=None, kw_only=True)
 
-    internal: ClassVar[tuple[str, ...]] = ("convert", "made_by")
+    internal: ClassVar[tuple[str, ...]] = ("convert", "made_by", "remake")
 
     @property
     def name(self) -> str:
         return self.made_by
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return super().__reduce_ex__(protocol) if self.remake is None else (self.remake, ())
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(UNSEEN, self.num_items)

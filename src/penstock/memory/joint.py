@@ -85,6 +85,10 @@ class JointAccount:
             take_back()
         member.share.discharge(self.nbytes)
 
+    def forget_all(self) -> None:
+        """In a forked child: the ledgers are the parent's."""
+        self._members = {}
+
     def charge(self, nbytes: int, leaves_plenty: bool = False) -> bool:
         """Puts bytes on all ledgers, if they are free on each as it is, beside a quarter of it (`leaves_plenty`)."""
         charged: list[Share] = []

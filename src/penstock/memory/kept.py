@@ -85,6 +85,14 @@ class KeptElements:
         self._owner = os.getpid()
         self._lock = threading.RLock()
 
+    def leave_to_parent(self) -> bool:
+        """In a forked child: who has joined is the parent's. Whether a thread of the parent's was at work on it."""
+        is_torn = not self._lock.acquire(blocking=False)
+        self._lock = threading.RLock()
+        self._account.forget_all()
+        self._pinned = []
+        return is_torn
+
     @property
     def nbytes(self) -> int:
         """What is on the ledger of each run that has joined."""
@@ -408,6 +416,8 @@ class KeptElements:
             is_ours = self._index is not None and self._owner == os.getpid()
             if is_ours and share.lacking_bytes > 0 and share.would_help:
                 self._close_tail()  # to the file, where it costs no place in an index
+            while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail or self._chunks):
+                self._drop_last()  # a forked child has no place on disk for it, and makes it again
 
     # What is kept outlives a run, but while a run is open it is on its ledger: once, however many cursors read it, and
     # in however many places of the plan. Between runs that share a pool it is on the account of the pool's keeper.

@@ -10,7 +10,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from ..element import Failed
 from ..errors import PenstockError
@@ -31,6 +31,23 @@ __all__ = ["OF_FILE", "CacheStore", "CachedPass", "FileStore"]
 OF_FILE = -1
 
 _FileId = tuple[int, int]
+
+
+_PASSES: WeakSet[CachedPass] = WeakSet()
+_STORES: WeakSet[CacheStore] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for kept in list(_PASSES):
+        kept.leave_to_parent()
+    for key, begun in list(FileStore._begun.items()):
+        if begun.is_torn:
+            del FileStore._begun[key]
+    for store in list(_STORES):
+        store.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class CachedPass:
@@ -54,7 +71,16 @@ class CachedPass:
         self.hides_failures = False
         #: The file that it is kept in, or will be.
         self.file_id: _FileId | None = None
+        #: In a forked child: whether a thread of the parent's was just at work on it. Then it is not to be read.
+        self.is_torn = False
         self._lock = threading.Lock()
+        _PASSES.add(self)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: nobody releases what threads of the parent's have locked."""
+        is_locked = not self._lock.acquire(blocking=False)
+        self._lock = threading.Lock()
+        self.is_torn = self.kept.leave_to_parent() or is_locked
 
     def is_same(self, epoch: int, seeds: list[int]) -> bool:
         return (self.epoch, self.seeds) == (epoch, seeds)
@@ -120,6 +146,13 @@ class CacheStore:
         self.kept: CachedPass | None = None
         self.lock = threading.RLock()
         self._overflow = LastingSpill()
+        _STORES.add(self)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: what can be read as it is stays, for those who only read."""
+        self.lock = threading.RLock()
+        if self.kept is not None and self.kept.is_torn:
+            self.kept = None
 
     def __reduce__(self) -> tuple[type[CacheStore], tuple[Any, ...]]:
         return CacheStore, ()  # what is cached stays in its process

@@ -27,7 +27,8 @@ def identity_of(node: Node) -> list[str]:
 
 def _operator(node: Node) -> str:
     code, captured = operator_made_of(node)
-    text = node.op.fingerprint()
+    # Processes that share a dataset may load each other's positions, but each has other elements.
+    text = node.op.fingerprint() if node.op.part is None else node.op.describe()
     if code:
         text += f"{_CODE}{digest(code)}"
     if captured:

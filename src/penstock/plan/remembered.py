@@ -119,7 +119,7 @@ def _text(value: Any, are_items_written: bool, depth: int) -> str | None:
         return digest(_of_array(value))
     if isinstance(value, (tuple, list, set, frozenset, dict)):
         return _of_container(value, are_items_written, depth)
-    if isinstance(getattr(value, "__code__", None), CodeType):
+    if isinstance(getattr(value, "__code__", None), CodeType) or isinstance(value, functools.partial):
         what, captured = function_made_of(value)
         parts = [_text(part, True, depth + 1) for _, part in captured]  # who writes to what is not known here
         return digest([*_without_names(what), *parts])

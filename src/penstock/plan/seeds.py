@@ -57,7 +57,17 @@ def agreed(node: Node) -> Node:
     """A plan that several processes share out, with seeds that are the same in all of them, where nobody chose any.
 
     They follow from the names of the operators, which all processes have in common; their paths, say, may be others. Or
-    each would share out an order of its own, and elements would be in several parts, or in none.
+    each would share out an order of its own, and elements would be in several parts, or in none. Of a seed only those
+    count that its operator stands on: two parts of one shuffled dataset (`skip`, `take`) still have one order.
     """
-    names = " ".join(child.op.name for child in node.walk())
-    return seeded_by(node, int.from_bytes(hashlib.blake2b(names.encode(), digest_size=8).digest(), "little"))
+    if not node.has_any(_is_unseeded):
+        return node
+    fresh: dict[int, int] = {}
+    num_alike: dict[str, int] = {}
+    for child in node.walk():
+        if _is_unseeded(child.op) and getattr(child.op, _DRAWN) not in fresh:
+            names = " ".join(below.op.name for below in child.walk())
+            key = int.from_bytes(hashlib.blake2b(names.encode(), digest_size=8).digest(), "little")
+            number = num_alike[names] = num_alike.get(names, -1) + 1
+            fresh[getattr(child.op, _DRAWN)] = hash64(key, number)
+    return reseeded(node, [fresh[seed] for seed in drawn_seeds(node)])

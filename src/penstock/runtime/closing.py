@@ -9,6 +9,7 @@ collections with it. So a run that is found by a collection, or in one of our ow
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -21,6 +22,8 @@ _WAIT_S = 1.0
 _local = threading.local()
 # Not the threads: who waits for one that is just being started would be refused.
 _closing: set[threading.Event] = set()
+# A forked child has none of the threads that they would wait for.
+os.register_at_fork(after_in_child=_closing.clear)
 
 
 def mark_worker() -> None:

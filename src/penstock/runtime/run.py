@@ -241,25 +241,45 @@ class Run:
 
         Raises:
             StateError: It is of another pipeline: other operators, arguments, code, captured values or data. Names the
-                first difference. `Options(resume_changed=True)` lets code, captured values and data differ.
+                first difference. `Options(resume_changed=True)` lets code, captured values and data differ. The run
+                stays where it was.
         """
         settings = self._settings
         check_state(state, self._written, settings.optimize is not None, accepts_changes=settings.resume_changed)
-        self.close()
-        self._written, goes_on = reseeded(self._written, state["seeds"]), True
-        self.epoch = state["epoch"]
-        self._on_load(self.epoch, state["seeds"])
-        at_end = state["position"] == "end"
+        written, goes_on, at_end = reseeded(self._written, state["seeds"]), True, state["position"] == "end"
         if not at_end:
-            self._written, goes_on = divided_as(self._written, state.get("parts", []), state.get("delivered"))
-        self._open(self._written)
-        if not goes_on:
-            return
-        self._num_before = state.get("delivered")
-        if at_end:
-            self._close_at("end")
-            return
-        self._move_to(state["position"])
+            written, goes_on = divided_as(written, state.get("parts", []), state.get("delivered"))
+        go_back = self._way_back()
+        self.close()
+        self._written, self.epoch = written, state["epoch"]
+        try:
+            self._open(written)
+            if goes_on:
+                self._num_before = state.get("delivered")
+                if at_end:
+                    self._close_at("end")
+                else:
+                    self._move_to(state["position"])
+        except BaseException:
+            if self._is_interrupted:  # on the way there: the next call begins again
+                self._on_load(self.epoch, state["seeds"])
+            else:
+                go_back()
+            raise
+        self._on_load(self.epoch, state["seeds"])
+
+    def _way_back(self) -> Callable[[], None]:
+        """What makes the next call go on from here, whatever was loaded meanwhile."""
+        was, epoch, ended_by, num_delivered = self._written, self.epoch, self._ended_by, self._num_delivered
+        goes_on = self._is_interrupted or not (self._over or self._is_parents)
+        position = written(self._position()) if goes_on else self._last_position
+
+        def go_back() -> None:
+            self._close_at(position)
+            self._written, self.epoch, self._ended_by, self._num_before = was, epoch, ended_by, num_delivered
+            self._is_interrupted = goes_on
+
+        return go_back
 
     def _move_to(self, position: State) -> None:
         below, offset = expect_list(position, 2)

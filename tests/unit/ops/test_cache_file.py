@@ -131,6 +131,19 @@ def test_another_pipeline_is_refused(tmp_path: Path, other: Any, says: str) -> N
         list(other().cache(tmp_path / "file"))
 
 
+def test_the_part_of_another_process_is_refused(tmp_path: Path) -> None:
+    first, second, of_three = (
+        ps.Dataset.range(6).distribute(n, i).cache(tmp_path / "file") for n, i in ((2, 0), (2, 1), (3, 0))
+    )
+    assert [int(x) for x in first] == [0, 2, 4]
+    for other, says in ((second, r"distribute\(2, index=1\)"), (of_three, r"distribute\(3, index=0\)")):
+        with pytest.raises(
+            ps.errors.CacheMismatch, match=rf"operator 1 was distribute\(2, index=0\) and is {says}; .*another name"
+        ):
+            list(other)
+    assert [int(x) for x in ps.Dataset.range(6).distribute(2, 0).cache(tmp_path / "file")] == [0, 2, 4]
+
+
 def test_a_changed_function_is_refused(tmp_path: Path) -> None:
     list(ps.Dataset.range(5).map(add(1)).cache(tmp_path / "file"))
     assert list(ps.Dataset.range(5).map(add(1)).cache(tmp_path / "file")) == [1, 2, 3, 4, 5]

@@ -190,6 +190,29 @@ def test_seeds_that_nobody_chose_are_the_same_for_all(source: str) -> None:
     assert alone[0] != alone[1]
 
 
+def test_parts_of_one_shuffled_dataset_have_one_order_though_nobody_chose_a_seed() -> None:
+    def elements(make: Any, epoch: int) -> list[int]:
+        return [int(x) for i in range(2) for x in make(D.range(100).shuffle()).distribute(2, i).run(epoch=epoch)]
+
+    for epoch in range(2):
+        training = elements(lambda shuffled: shuffled.skip(20).map(lambda x: x), epoch)
+        validation = elements(lambda shuffled: shuffled.take(20), epoch)
+        assert sorted(training + validation) == list(range(100))
+
+
+def test_shuffles_that_are_alike_have_orders_of_their_own() -> None:
+    def pairs() -> list[tuple[int, int]]:
+        made = [D.zip((D.range(50).shuffle(), D.range(50).shuffle())).distribute(2, i) for i in range(2)]
+        return [(int(a), int(b)) for part in made for a, b in part.run(epoch=0)]
+
+    first, second = zip(*pairs(), strict=True)
+    assert pairs() == [*zip(first, second, strict=True)]
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first != second
+    same = D.range(50).shuffle()
+    assert all(a == b for a, b in D.zip((same, same)).distribute(2, 0))
+
+
 def delivered(runs: list[Any], steps: int) -> list[int]:
     return [int(x) for run in runs for _ in range(steps) for x in next(run)]
 

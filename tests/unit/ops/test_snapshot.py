@@ -27,6 +27,12 @@ def test_a_changed_pipeline_writes_another(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path)) == 2
 
 
+def test_each_process_has_its_own_part(tmp_path: Path) -> None:
+    for _ in range(2):
+        parts = [ps.Dataset.range(6).distribute(2, i).snapshot(tmp_path) for i in range(2)]
+        assert [[int(x) for x in part] for part in parts] == [[0, 2, 4], [1, 3, 5]]
+
+
 def test_a_partial_pass_saves_nothing(tmp_path: Path) -> None:
     calls: list[int] = []
     ds = ps.Dataset.range(9).map(lambda x: calls.append(int(x)) or x).snapshot(tmp_path)

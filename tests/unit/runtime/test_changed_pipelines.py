@@ -101,6 +101,10 @@ def inner_scaled_by(factor: Any) -> Any:
     return lambda x: scale(x)
 
 
+def scaled_through(scale: Any) -> Any:
+    return lambda x: scale(x)
+
+
 def with_default(factor: Any) -> Any:
     def scale(x: Any, by: Any = factor) -> Any:
         return x * by
@@ -121,6 +125,11 @@ MAPS = {
     "an attribute": (Scaled(2), Scaled(3), "another captured factor: it was 2 and is 3"),
     "an attribute of a method's": (Scaled(2).other, Scaled(3).other, "another captured factor"),
     "an argument": (functools.partial(np.multiply, 2), functools.partial(np.multiply, 3), "another argument 0"),
+    "a captured function's argument": (
+        scaled_through(functools.partial(np.multiply, 2)),
+        scaled_through(functools.partial(np.multiply, 3)),
+        "another captured scale",
+    ),
     "other code": (lambda x: x * 2, lambda x: x * 2 + 1, "has a function with other code"),
 }  # fmt: skip
 
@@ -359,3 +368,33 @@ def test_no_number_in_a_position_makes_a_run_endless(make: Callable[[], Any], va
         with make().run() as damaged, contextlib.suppress(StateError):
             damaged.load_state_dict({**state, "position": json.loads(text)})
             assert sum(1 for _ in itertools.islice(damaged, 100)) < 100
+
+
+def of_processes(num_processes: int) -> Any:
+    return D.range(60).distribute(num_processes, 0).shuffle(9, seed=1).batch(4)
+
+
+def of_values(count: int) -> Any:
+    return D.from_generator(lambda: iter(range(count))).shuffle(3).batch(2).prefetch(1)
+
+
+@pytest.mark.parametrize("before, after", [
+    (of_processes(2), of_processes(3)),
+    (of_values(20), of_values(10).with_options(ps.Options(resume_changed=True))),
+], ids=["another number of processes", "values that are gone"])  # fmt: skip
+@pytest.mark.parametrize("num_read", [0, 2, 99])
+def test_a_run_stays_where_it_was_when_a_position_is_refused(before: Any, after: Any, num_read: int) -> None:
+    with before.run(epoch=7) as run:
+        assert len([*itertools.islice(run, 6)]) == 6
+        state = run.state_dict()
+    expected = [batch.tolist() for batch in after.run(epoch=0)]
+    with after.run(epoch=0) as run:
+        seen = [batch.tolist() for batch in itertools.islice(run, num_read)]
+        position = run.state_dict()
+        with pytest.raises(StateError, match=r"the saved position is of 2 processes|the input ends at element"):
+            run.load_state_dict(state)
+        assert run.state_dict() == position
+        assert (run.epoch, after.next_epoch) == (0, 1)
+        seen += [batch.tolist() for batch in run]
+        assert seen == expected
+    assert run.ledger.charged_bytes == 0

@@ -85,3 +85,50 @@ assert run.state_dict()["position"] == position
 def test_what_was_pulled_already_is_the_parents_too() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", SMALL], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+LOCKED = """
+import os, sys, threading
+import numpy as np
+import penstock as ps
+
+def locks_of(store):
+    return [store.lock, store.kept._lock, store.kept.kept._lock]
+
+cached = ps.Dataset.range(60).map(lambda x: np.full(5_000, x)).cache(*sys.argv[2:])
+with cached.run(memory="4MB") as run:
+    first = [int(next(run)[0]) for _ in range(30)]
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with locks_of(cached.node.op.store)[int(sys.argv[1])]:
+            held.set()
+            release.wait()
+
+    at_work = threading.Thread(target=hold, daemon=True)
+    at_work.start()
+    held.wait()
+    if (child := os.fork()) == 0:
+        done = 1
+        try:
+            for memory in ("4MB", "1MB", None):
+                with cached.batch(7).run(memory=memory) as own:
+                    assert [int(x[0]) for batch in own for x in batch] == list(range(60))
+                    assert own.ledger.charged_bytes == 0
+            del run
+            done = 0
+        finally:
+            os._exit(done)
+    assert os.waitpid(child, 0)[1] == 0
+    release.set()
+    at_work.join()
+    assert first + [int(x[0]) for x in run] == list(range(60))
+"""
+
+
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["store", "pass", "kept elements"])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_thread_at_work_on_a_cache_is_not_waited_for_in_the_child(tmp_path: Path, which: int, is_file: bool) -> None:
+    arguments = [sys.executable, "-W", "ignore", "-c", LOCKED, str(which), *([str(tmp_path / "file")] * is_file)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
