@@ -62,6 +62,7 @@ def takes_all_kinds(found: dict[str, Any], backend: str) -> None:
         "steps_per_epoch": 10,
         "one step at a time": [[0, 1, 2], [3, 4, 5], [6, 7, 8]],
         "one batch of unknown length": True,
+        "single steps": {name: [0, 1, 2, 3] for name in ("fit", "stopped", "evaluate", "predict", "validation")},
         "resumed": True,
         "stopped early": 0,
         "runs": [None, [0, 16_000_000, True], [1, 16_000_000, True]],
