@@ -164,6 +164,7 @@ def kinds() -> dict[str, Any]:
         "class weights": class_weights(),
         "one step at a time": in_parts(),
         "one batch of unknown length": one_batch(),
+        "single steps": single_steps(),
         "resumed": resumed(),
         "stopped early": stopped_early(),
         "runs": runs(),
@@ -239,6 +240,37 @@ def one_batch() -> bool:
     made.build((None, 200))
     made.fit(noting(whole, seen).to_keras(), epochs=3, verbose=0)
     return seen[-3:] == [int(n[0]) for epoch in range(3) for _, _, n in D(whole.node).run(epoch=epoch)]
+
+
+def single_steps() -> dict[str, list[int]]:
+    """Which epochs are read by fits and evaluations of one step each: none of them is a look at the shapes."""
+    firsts = [next(int(n[0]) for _, _, n in batches().run(epoch=epoch)) for epoch in range(5)]
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.model.stop_training = True
+
+    def epochs_of(read: Callable[[Any, Any], Any], num_calls: int = 4) -> list[int]:
+        seen: list[int] = []
+        feed, made = noting(batches(), seen).to_keras(), eager()
+        made.build((None, 200))
+        for _ in range(num_calls):
+            read(made, feed)
+        found = [firsts.index(n) for n in seen]
+        return found[found[:2] == [0, 0] :]  # Keras may look before the first epoch
+
+    return {
+        "fit": epochs_of(lambda made, feed: made.fit(feed, steps_per_epoch=1, verbose=0)),
+        "stopped": epochs_of(lambda made, feed: made.fit(feed, callbacks=[Stop()], verbose=0)),
+        "evaluate": epochs_of(lambda made, feed: made.evaluate(feed, steps=1, verbose=0)),
+        "predict": epochs_of(lambda made, feed: made.predict(feed, steps=1, verbose=0)),
+        "validation": epochs_of(
+            lambda made, feed: made.fit(
+                X[:8], Y[:8], epochs=4, validation_data=feed, validation_steps=1, batch_size=8, verbose=0
+            ),
+            num_calls=1,
+        ),
+    }
 
 
 def resumed() -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 PROGRAMS = Path(__file__).with_name("keras_children.py")
 LOGS = Path(__file__).with_name("keras_logs_children.py")
+OPTIMIZERS = Path(__file__).with_name("keras_optimizers_children.py")
 VALIDATION = Path(__file__).with_name("validation_children.py")
 # Frameworks take long to load on a busy machine.
 pytestmark = pytest.mark.timeout(400)
@@ -62,6 +63,7 @@ def takes_all_kinds(found: dict[str, Any], backend: str) -> None:
         "steps_per_epoch": 10,
         "one step at a time": [[0, 1, 2], [3, 4, 5], [6, 7, 8]],
         "one batch of unknown length": True,
+        "single steps": {name: [0, 1, 2, 3] for name in ("fit", "stopped", "evaluate", "predict", "validation")},
         "resumed": True,
         "stopped early": 0,
         "runs": [None, [0, 16_000_000, True], [1, 16_000_000, True]],
@@ -104,4 +106,12 @@ def test_a_resumed_fit_validates_on_what_it_would_have(backend: str, loaded_pyth
         "every other epoch": {**as_if_not_killed, "apart": [False, False], "num sets": 2},
         "once": {**as_if_not_killed, "apart": [True, True], "num sets": 1},
         "endless": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
+    }
+
+
+def test_optimizers_of_training_steps_are_saved_too(loaded_python: str) -> None:
+    assert child(loaded_python, "tensorflow", file=OPTIMIZERS) == {
+        "two optimizers": True,
+        "one of a part": True,
+        "fewer optimizers": "the checkpoint is of another model: it has 3 optimizers, and this one has 1",
     }

@@ -31,7 +31,7 @@ def test_a_crash_while_a_checkpoint_is_written_leaves_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
-    progress = {"version": 1, "groups": {}, "epoch": 1}
+    progress = {"version": 2, "groups": {}, "epoch": 1}
     keras_checkpoint._write(path, progress, [])
 
     def crash(*paths: object) -> None:
@@ -66,8 +66,8 @@ def resumed(folder: Path, model: Any, epoch: int) -> Any:
     with feed.dataset.run(epoch=epoch) as run:
         next(run)
         groups = {"model": 0, "optimizer": 0, "metrics": 0}
-        progress = {"version": 1, "epoch": epoch, "steps": 1, "total_steps": 1, "position": run.state_dict()}
-    keras_checkpoint._write(path, {**progress, "groups": groups}, [])
+        progress = {"version": 2, "epoch": epoch, "steps": 1, "total_steps": 1, "position": run.state_dict()}
+    keras_checkpoint._write(path, {**progress, "groups": groups, "optimizers": []}, [])
     callback = ps.keras_checkpoint(path, feed)
     callback.set_model(model)
     callback.on_train_begin()

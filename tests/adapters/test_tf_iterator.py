@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -208,6 +209,38 @@ def test_after_an_error_the_next_element_follows_in_graphs() -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match="two"):
             step(iterator)
         assert int(step(iterator)) == 3
+
+
+def by_nests(n: Any) -> Any:
+    if n % 2:
+        raise ValueError("odd")
+    ragged = ps.Ragged(ps.Ragged(np.arange(3.0), np.array([0, 1, 3])), np.array([0, 0, 2]))
+    sparse = ps.Sparse(np.array([[0, 1]]), np.array([b"a"], object), np.array([2, 3]))
+    return {"ragged": ragged, "sparse": sparse, "rest": (b"x", np.ones((2, 3), np.float16), n > 0)}
+
+
+@pytest.mark.timeout(60)
+def test_elements_that_fail_count_where_tf_data_counts() -> None:
+    """The length is right, and the end is an end: for `ignore_errors` it was none."""
+    dataset = D.range(6).map(by_nests).to_tf()
+    assert int(dataset.map(lambda nest: nest).cardinality()) == 6
+    assert [int(nest["ragged"].nrows()) for nest in dataset.ignore_errors()] == [2, 2, 2]
+    batches, seen = iter(dataset.map(lambda nest: nest["rest"][2])), []
+    for _ in range(8):
+        try:
+            seen.append(bool(next(batches)))
+        except (tf.errors.InvalidArgumentError, StopIteration) as error:
+            seen.append(type(error))
+    failed, end = tf.errors.InvalidArgumentError, StopIteration
+    assert seen == [False, failed, True, failed, True, failed, end, end]
+
+
+@pytest.mark.timeout(60)
+def test_so_do_elements_that_are_unlike_the_first() -> None:
+    dataset = D.range(4).map(lambda n: np.ones((2, int(n) % 2 + 1))).to_tf()
+    assert len(list(dataset.ignore_errors())) == 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"TensorSpec.*\(None, 1\).* to_tf\(output_signature=…\)"):
+        list(dataset.map(lambda x: x))
 
 
 def test_a_training_function_of_the_users_that_keras_calls() -> None:

@@ -125,13 +125,20 @@ def _adapter_class() -> Any:
             """The run that began last, open or over: `memory()`, `stats()`. None before the first."""
             return self._reading.last_run
 
+        # What counts the steps is not told to adapters; it is what calls these two.
+
         def on_epoch_begin(self) -> None:
+            steps = sys._getframe(1).f_locals.get("self")
+            self._reading.begin_epoch(steps)
             if self._shortened is not None:
-                # What counts the steps is not told to adapters; it is what calls this.
-                self._shortened.begin_epoch(sys._getframe(1).f_locals.get("self"))
+                self._shortened.begin_epoch(steps)
 
         def on_epoch_end(self) -> None:
-            self._reading.end_epoch()
+            caller = sys._getframe(1)
+            if caller.f_code.co_name == "reset":
+                self._reading.begin_anew(caller.f_locals.get("self"))
+            else:
+                self._reading.end_epoch()
 
         def state_dict(self) -> dict[str, Any]:
             """The position after the last batch that Keras read."""

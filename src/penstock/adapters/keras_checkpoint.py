@@ -18,6 +18,7 @@ from .feed import each_leaf
 
 __all__ = ["keras_checkpoint"]
 
+_VERSION = 2
 _PROGRESS = "progress"
 # What dropout draws from under PyTorch: no variable of the model.
 _TORCH_RANDOM = "torch_random"
@@ -26,7 +27,7 @@ _TORCH_RANDOM = "torch_random"
 def keras_checkpoint(path: str | os.PathLike[str], feed: Any, every_steps: int | None = None) -> Any:
     """A callback for `model.fit` that saves training as it goes, and goes on where a killed one was.
 
-    It saves the model's variables (weights, random seeds, metrics), those of the optimizer, and the position in the
+    It saves the model's variables (weights, random seeds, metrics), those of its optimizers, and the position in the
     data, at the end of each epoch and every so many steps. When `fit` is called and the file exists, it restores
     them: the first step is the one after the last that was saved, on the very next batch. If `validation_data` is a
     `to_keras()`, it goes on with the epoch that it would have had, too: parts of one shuffled dataset stay apart.
@@ -89,7 +90,7 @@ def _callback_class() -> Any:
             is_over = batch is None
             if is_over and num_steps:  # killed between the last batch of an epoch and its end
                 epoch, num_steps = epoch + 1, 0
-            _build(model, self._feed.next_batch_at(None) if is_over else batch)
+            _build(self._path, model, self._feed.next_batch_at(None) if is_over else batch, progress["optimizers"])
             groups = _variables(model)
             _check(self._path, progress["groups"], groups, arrays)
             if _TORCH_RANDOM in progress["groups"]:
@@ -163,14 +164,16 @@ def _callback_class() -> Any:
             self.model._initial_epoch = None
 
         def _save(self, epoch: int, num_steps: int) -> None:
-            groups = _variables(self.model)
+            model = self.model
+            groups = _variables(model)
             progress: dict[str, Any] = {
-                "version": 1,
+                "version": _VERSION,
                 "epoch": epoch,
                 "steps": num_steps,
                 "total_steps": self._num_before + self._num_trained,
                 "position": self._feed.state_after(self._num_trained),
                 "groups": {name: len(variables) for name, variables in groups.items()},
+                "optimizers": [_built_on(optimizer, model) for optimizer in _optimizers(model)],
             }
             if self._validation_feed is not None:
                 self._next_validation = self._validation_feed.dataset.next_epoch
@@ -185,7 +188,7 @@ def _callback_class() -> Any:
     return KerasCheckpoint
 
 
-def _build(model: Any, batch: Any) -> None:
+def _build(path: Path, model: Any, batch: Any, optimizers_built_on: list[list[int] | None]) -> None:
     """Makes all variables, as Keras does for JAX and PyTorch; TensorFlow would make some of them in the first step.
 
     There is no public way that serves all models: to call one, its loss and its metrics is up to its `train_step`.
@@ -198,13 +201,58 @@ def _build(model: Any, batch: Any) -> None:
             f"expected a way to make the variables of optimizer and metrics before the first step, and Keras "
             f"{keras.__version__} has none (Model._symbolic_build); go on with the Keras that the checkpoint is of"
         )
-    build(data_batch=_shapes_of(batch))
+    optimizers = _optimizers(model)
+    if len(optimizers) != len(optimizers_built_on):
+        raise StateError(
+            f"{path}: the checkpoint is of another model: it has {len(optimizers_built_on)} optimizers, and this one "
+            f"has {len(optimizers)}"
+        )
+    unbuilt = [optimizer for optimizer in optimizers if not optimizer.built]
+    for optimizer in unbuilt:
+        optimizer.built = True  # or Keras would build the model's own on all variables
+    try:
+        build(data_batch=_shapes_of(batch))
+    finally:
+        for optimizer in unbuilt:
+            optimizer.built = False
+    variables = model.variables
+    for optimizer, places in zip(optimizers, optimizers_built_on, strict=True):
+        # Where there are fewer variables it is another model, which is for `_check` to say.
+        if places is not None and not optimizer.built and max(places, default=0) < len(variables):
+            optimizer.build([variables[place] for place in places])
+
+
+def _optimizers(model: Any) -> list[Any]:
+    """The model's optimizer, and those that a training step of its own uses besides, in the order of their names."""
+    import keras
+
+    found = [] if model.optimizer is None else [model.optimizer]
+    for _, value in sorted(vars(model).items()):
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+        for part in parts:
+            if isinstance(part, keras.optimizers.Optimizer) and all(part is not other for other in found):
+                found.append(part)
+    return found
+
+
+def _built_on(optimizer: Any, model: Any) -> list[int] | None:
+    """Which of the model's variables an optimizer has been made for; None if it has not been used yet."""
+    if not optimizer.built:
+        return None
+    places = {id(variable): place for place, variable in enumerate(model.variables)}
+    found = [places.get(id(variable)) for variable in optimizer._trainable_variables]
+    if None in found:
+        raise StateError(
+            f"keras_checkpoint: expected optimizers of the model's own variables, and {optimizer.name} is of others "
+            "too: make what they belong to a layer of the model"
+        )
+    return [place for place in found if place is not None]
 
 
 def _variables(model: Any) -> dict[str, list[Any]]:
     """All variables of a model in training, its random seeds among them."""
-    optimizer = [] if model.optimizer is None else model.optimizer.variables
-    return {"model": model.variables, "optimizer": optimizer, "metrics": model.metrics_variables}
+    of_optimizers = [variable for optimizer in _optimizers(model) for variable in optimizer.variables]
+    return {"model": model.variables, "optimizer": of_optimizers, "metrics": model.metrics_variables}
 
 
 def _shapes_of(batch: Any) -> Any:
@@ -281,8 +329,8 @@ def _read(path: Path) -> tuple[dict[str, Any], list[np.ndarray]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             progress = json.loads(file[_PROGRESS].tobytes())
-            if progress["version"] != 1:
-                raise StateError(f"{path}: expected a checkpoint of version 1, got {progress['version']}")
+            if progress["version"] != _VERSION:
+                raise StateError(f"{path}: expected a checkpoint of version {_VERSION}, got {progress['version']}")
             return progress, [file[str(i)] for i in range(sum(progress["groups"].values()))]
     except StateError:
         raise

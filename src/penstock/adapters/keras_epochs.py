@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from typing import Any
 
@@ -20,19 +21,25 @@ _MOST_AHEAD = 4
 class _Pass:
     """What is remembered of an iterator that Keras may have dropped."""
 
-    def __init__(self, begins_like: _Pass | None) -> None:
+    def __init__(self, begins_like: _Pass | None, steps: weakref.ref[Any] | None) -> None:
         self.begins_like = begins_like
+        self.steps = steps
         self.run: Run | None = None
         self.began_at: dict[str, Any] | None = None
         self.num_delivered = 0
-        self.is_over = False
+        self.is_epoch = False
+
+    def is_look_of(self, steps: Any) -> bool:
+        """Whether what iterates over steps has read a batch, and left it at that before the end of an epoch."""
+        return self.num_delivered == 1 and not self.is_epoch and self.steps is not None and self.steps() is steps
 
 
 class Reading:
     """How far Keras has read, and where it goes on."""
 
     def __init__(self) -> None:
-        self.newest = _Pass(None)
+        self.newest = _Pass(None, None)
+        self.steps: weakref.ref[Any] | None = None
         self.looked_at: _Pass | None = None
         self.last_begun: _Pass | None = None
         self.last_run: Run | None = None
@@ -50,9 +57,18 @@ class Reading:
         """Has the next epoch be the dataset's next one, even if Keras has looked at the first batch of another."""
         self.looked_at = None
 
+    def begin_epoch(self, steps: Any) -> None:
+        """Notes which of Keras's iterators over steps makes the iterators that follow."""
+        self.steps = None if steps is None else weakref.ref(steps)
+
     def end_epoch(self) -> None:
-        """Notes that Keras ended an epoch, or only looked: then it dropped an iterator after its first batch."""
-        self.looked_at = self.newest
+        """Notes that Keras ended an epoch, be it of a single step."""
+        if self.last_begun is not None:
+            self.last_begun.is_epoch = True
+
+    def begin_anew(self, steps: Any) -> None:
+        """Notes that an iterator over steps is about to begin; if it has looked at a batch, with that one."""
+        self.looked_at = self.newest if self.newest.is_look_of(steps) else None
 
     def count_batches(self) -> None:
         """Counts batches from here on, and remembers the positions after the last few."""
@@ -112,8 +128,7 @@ class Epochs(Feed):
     def __iter__(self) -> _EpochIterator:
         reading = self.reading
         looked_at, reading.looked_at = reading.looked_at, None
-        again = looked_at is not None and looked_at.num_delivered == 1 and not looked_at.is_over
-        reading.newest = _Pass(looked_at if again else None)
+        reading.newest = _Pass(looked_at, reading.steps)
         return _EpochIterator(self, reading.newest)
 
     def open_run(self, epoch: int | None = None) -> Run:
@@ -148,7 +163,7 @@ class _EpochIterator(FeedIterator):
         try:
             element = super().__next__()
         except StopIteration:
-            self._this.is_over = True
+            self._this.is_epoch = True
             raise
         self._reading.delivered(self._this)
         return element

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from ..errors import BadArgument
 from ..memory.arena import Slots
 from ..runtime.run import Run
 from ..signature import check_element, own_signature
-from ..spec import UNKNOWN, UNSEEN, map_specs
-from .feed import Convert, Feed, FeedIterator, plain_nests, refused
+from ..spec import UNSEEN, map_specs
+from .feed import Convert, Feed, refused
 from .own_memory import each_own_leaf, has_one_holder, is_own
+from .tf_generated import generated
 from .tf_iterator import Rests, iterator_class
 from .tf_specs import as_stated, stated_specs, tf_specs
 from .tf_steps import StepsIterator
@@ -154,7 +155,7 @@ def _dataset_class() -> Any:
         @functools.cached_property
         def _generated(self) -> Any:
             with tf.init_scope():
-                return _generated(self._generated_feed, self.element_spec)
+                return generated(self._generated_feed, self.element_spec)
 
         @property
         def _variant_tensor(self) -> Any:
@@ -188,21 +189,6 @@ def _dataset_class() -> Any:
             return StepsIterator(batches, self._feed.dataset) if asked_by.startswith("keras.") else batches
 
     return TfDataset
-
-
-def _generated(feed: Feed, element_spec: Any) -> Any:
-    import tensorflow as tf
-
-    fit = as_stated(element_spec)
-
-    def values() -> Iterator[Any]:  # no generator, which would end with the first error
-        batches = FeedIterator(feed.open_run, feed.convert, feed.prepare)
-        return map(fit, map(plain_nests, batches))
-
-    cardinality = feed.dataset.cardinality()
-    dataset = tf.data.Dataset.from_generator(values, output_signature=element_spec)
-    # tf.data has the same numbers for what is infinite and unknown.
-    return dataset if cardinality == UNKNOWN else dataset.apply(tf.data.experimental.assert_cardinality(cardinality))
 
 
 def _element_spec(dataset: Dataset, signature: Any) -> Any:
