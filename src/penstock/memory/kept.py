@@ -24,6 +24,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -390,7 +391,8 @@ class KeptElements:
     def _give_way(self, share: Share) -> None:
         with self._lock:
             self._release_pinned()
-            self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
+            with suppress(OSError, PenstockError):  # nothing was lost; who asked is told that there is no room
+                self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
             is_ours = self._index is not None and self._owner == os.getpid()
             if is_ours and share.lacking_bytes > 0 and share.would_help:
                 self._close_tail()  # to the file, where it costs no place in an index

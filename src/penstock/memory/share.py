@@ -181,13 +181,13 @@ class Share:
 
     @property
     def wanted_bytes(self) -> int:
-        """What somebody asked for last, of the slack and of what is left of the asker's floor."""
+        """What this thread asked for last, of the slack and of what is left of the asker's floor."""
         asker = self._ledger.asker
         return self._ledger.wanted_bytes + (0 if asker is None else asker.free_bytes - self._ledger.slack_bytes)
 
     @property
     def lacking_bytes(self) -> int:
-        """What is missing for what somebody asked for last: how much a function named by `on_shortage` should free."""
+        """What is missing for what this thread asked for last: that much a function of `on_shortage` should free."""
         return self._ledger.lacking_bytes
 
     def charge_if_room(self, nbytes: int, lease: Lease) -> bool:
