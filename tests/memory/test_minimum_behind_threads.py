@@ -75,6 +75,34 @@ def test_the_minimum_is_enough(
     assert our_threads() == []
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda d: D.sample_from_datasets([d, d.take(9)], seed=3),
+        lambda d: D.choose_from_datasets([d, d.take(9)], D.range(2).repeat(9)),
+        lambda d: d.take(30).concatenate(d),
+    ],
+    ids=["sample", "choose", "concatenate"],
+)
+@pytest.mark.parametrize("num_parallel_calls", [2, 4])
+def test_threads_leave_room_for_branches_that_have_still_to_begin(
+    build: Callable[[Any], Any], num_parallel_calls: int
+) -> None:
+    """The first element tells nothing of them, and what was made next would be in their way."""
+
+    def make() -> Any:
+        stream = D.from_generator(lambda: (np.full(2500, float(i)) for i in range(COUNT)))
+        return build(stream.map(lambda x: x + 1, num_parallel_calls=num_parallel_calls))
+
+    minimum = make().explain(sample=ALL).to_dict()["minimum_bytes"]
+    expected = [x.tobytes() for x in make()]
+    with make().run(memory=minimum) as run:
+        assert [x.tobytes() for x in run] == expected
+        assert run.ledger.peak_bytes <= minimum
+    assert our_threads() == []
+
+
 def test_what_a_cache_keeps_counts_once_where_it_is_read_in_two_places() -> None:
     cached = D.range(10).map(lambda i: np.full(10_000, i, np.uint8)).cache()
     assert sum(1 for _ in cached.run(memory="2MB")) == 10

@@ -119,6 +119,11 @@ class Share:
         """Whether nobody knows yet what other stages will need."""
         return self._ledger.is_untried
 
+    @property
+    def others_may_be_next(self) -> bool:
+        """Whether who was given something may ask another, whose need nobody knows or counts, before he is done."""
+        return self.is_untried or self._ledger.has_unknown or self.num_datasets > 0
+
     def may_work_ahead(self, nbytes: int) -> bool:
         """Whether it may hold so many bytes more for speed alone: few while nobody knows what others will need."""
         if self.is_sparing:
@@ -178,6 +183,17 @@ class Share:
     def charge_free(self, nbytes: int, leave_bytes: int = 0) -> bool:
         """Puts `nbytes` on the ledger if they are free as it is; asks nobody to let go, so it is safe under a lock."""
         return self._ledger.charge_free(self, nbytes, leave_bytes)
+
+    @property
+    def to_keep_bytes(self) -> int:
+        """What is left for things that could lie elsewhere: a floor that datasets take turns with is for these."""
+        return self._ledger.slack_bytes if self.num_datasets else self.free_bytes
+
+    def charge_to_keep(self, nbytes: int, leave_bytes: int) -> bool:
+        """`charge_free` for such things."""
+        if self.num_datasets and self.to_keep_bytes < nbytes + leave_bytes:
+            return False
+        return self.charge_free(nbytes, leave_bytes)
 
     @property
     def wanted_bytes(self) -> int:
