@@ -418,7 +418,7 @@ class KeptElements:
         """Counts all that is kept on a share; what that has no room for goes to disk."""
         self._make_fit(share)
         self._release_pinned()
-        while not share.charge_free(self.nbytes, share.budget_bytes // 4):
+        while not share.charge_to_keep(self.nbytes, share.budget_bytes // 4):
             if self._merge_places() or self._move_last():
                 continue
             if share.charge_free(self.nbytes, share.budget_bytes // 8):
@@ -430,7 +430,7 @@ class KeptElements:
         """Moves to disk what a new run has no room for, and chunks that are too large for it to get rid of later."""
 
         def is_short() -> bool:
-            return share.is_sparing or share.free_bytes < self.nbytes + share.budget_bytes // 4
+            return share.is_sparing or share.to_keep_bytes < self.nbytes + share.budget_bytes // 4
 
         if self._owner == os.getpid() and is_short():
             self._close_tail()
