@@ -53,7 +53,7 @@ class Ledger:
         self.frugal = False
         #: Whether no element was delivered yet, and some stages cannot know what they will need for one.
         self.is_untried = False
-        #: Whether some stages have made nothing since, and the budget has little to spare for what they will need.
+        #: Whether that one could not tell what some stages will need, and the budget has little to spare for it.
         self.has_unknown = False
         self.shares: list[Share] = []
         #: Says how large a budget would have to be, knowing what was seen so far, and that a share was refused so many
