@@ -177,3 +177,11 @@ def test_what_another_dataset_has_kept_can_be_read_with_what_a_sample_named() ->
     for _ in range(2):
         assert [comparable(x) for x in dataset.run(memory=minimum, epoch=0)] == expected
     assert len(calls) == 10
+
+
+@pytest.mark.parametrize("keeper", KEEPERS)
+def test_the_minimum_is_enough_where_there_is_no_element(tmp_path: Path, keeper: str) -> None:
+    stream = D.range(9).map(lambda i: np.zeros(i)).filter(lambda x: False).map(lambda x: x)
+    dataset = KEEPERS[keeper](stream, str(tmp_path / "kept"))
+    minimum = dataset.explain(sample=10).to_dict()["minimum_bytes"]
+    three_epochs(dataset, minimum, [])

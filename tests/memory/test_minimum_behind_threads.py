@@ -22,6 +22,10 @@ def twice(x: Any) -> Any:
     return D.from_tensors(x).repeat(2)
 
 
+def cached(x: Any) -> Any:
+    return D.range(2).map(lambda i: {**x, "x": x["x"] + i}).cache().repeat(2)
+
+
 def by_remainder(x: Any) -> Any:
     return x[0].astype(np.int64) % 3
 
@@ -73,6 +77,62 @@ def test_the_minimum_is_enough(
             assert sum(1 for _ in run) == expected
             assert run.ledger.peak_bytes <= minimum
     assert our_threads() == []
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda d: D.sample_from_datasets([d, d.take(9)], seed=3),
+        lambda d: D.choose_from_datasets([d, d.take(9)], D.range(2).repeat(9)),
+        lambda d: d.take(30).concatenate(d),
+    ],
+    ids=["sample", "choose", "concatenate"],
+)
+@pytest.mark.parametrize("num_parallel_calls", [2, 4])
+def test_threads_leave_room_for_branches_that_have_still_to_begin(
+    build: Callable[[Any], Any], num_parallel_calls: int
+) -> None:
+    """The first element tells nothing of them, and what was made next would be in their way."""
+
+    def make() -> Any:
+        stream = D.from_generator(lambda: (np.full(2500, float(i)) for i in range(COUNT)))
+        return build(stream.map(lambda x: x + 1, num_parallel_calls=num_parallel_calls))
+
+    minimum = make().explain(sample=ALL).to_dict()["minimum_bytes"]
+    expected = [x.tobytes() for x in make()]
+    with make().run(memory=minimum) as run:
+        assert [x.tobytes() for x in run] == expected
+        assert run.ledger.peak_bytes <= minimum
+    assert our_threads() == []
+
+
+@pytest.mark.timeout(60)
+def test_threads_leave_room_for_datasets_that_have_still_to_be_opened() -> None:
+    """Nor does the first of several datasets that are read in turn tell what all of them need."""
+
+    def failing(x: Any) -> Any:
+        if x["x"][0] % 5 == 2:
+            raise ValueError("no")
+        return {**x, "x": x["x"] + 1}
+
+    def make() -> Any:
+        stream = D.from_generator(lambda: ({"x": np.full(10_000, float(i)), "name": b"n" * 300} for i in range(20)))
+        mapped = stream.map(failing, num_parallel_calls=2).shuffle(6, seed=5)
+        mapped = mapped.map(lambda x: {**x, "x": x["x"] + 1}, num_parallel_calls=3)
+        return mapped.interleave(cached, 2, 1, 2).with_options(ps.Options(optimize=False))
+
+    def read(memory: int) -> list[Any]:
+        found: list[Any] = []
+        with make().run(memory=memory) as run:
+            while not run.is_over:
+                try:
+                    found.append(next(run, {"x": np.zeros(0)})["x"].tobytes())
+                except ValueError:
+                    found.append(None)
+        return found
+
+    assert read(make().explain(sample=ALL).to_dict()["minimum_bytes"]) == read(10**8)
 
 
 def test_what_a_cache_keeps_counts_once_where_it_is_read_in_two_places() -> None:

@@ -86,3 +86,59 @@ def test_a_cache_of_the_plan_itself_stays_in_memory_in_a_sample() -> None:
     with dataset.run(memory="100MB") as run:
         assert len(list(run)) == COUNT
         assert run.stats()["spilled_bytes"] == 0
+
+
+@pytest.mark.parametrize("num_parallel_calls", [None, 2])
+def test_what_an_inner_cache_keeps_is_not_of_the_floor_of_others(num_parallel_calls: int | None) -> None:
+    """Who looks at an element keeps it in the cache, and the next dataset needs the room."""
+
+    def twice(x: Any) -> Any:
+        return D.range(2).map(lambda i: x + i).cache().repeat(2)
+
+    stream = D.from_generator(lambda: (np.full(ELEMENT // 8, float(i)) for i in range(COUNT)))
+    dataset = stream.interleave(twice, cycle_length=2, num_parallel_calls=num_parallel_calls).prefetch(3)
+    expected = [comparable(x) for x in dataset]
+    minimum = dataset.explain(sample=10**9).to_dict()["minimum_bytes"]
+    with dataset.run(memory=minimum) as run:
+        assert [comparable(x) for x in run] == expected
+    assert run.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize("num_parallel_calls", [None, 3])
+def test_a_position_can_be_loaded_with_the_minimum(num_parallel_calls: int | None) -> None:
+    """What datasets are made of again is on the account of who reads them, as it was the first time."""
+    batches = made(0).padded_batch(2)
+    dataset = batches.interleave(
+        lambda x: D.range(2).map(lambda i: x + i), cycle_length=3, num_parallel_calls=num_parallel_calls
+    )
+    expected = [comparable(x) for x in dataset]
+    minimum = dataset.explain(sample=10**9).to_dict()["minimum_bytes"]
+    found: list[Any] = []
+    with dataset.run(memory=minimum) as run:
+        for x in run:
+            found.append(comparable(x))
+            run.load_state_dict(run.state_dict())
+    assert found == expected
+    assert run.ledger.charged_bytes == 0
+
+
+def test_an_inner_shuffle_of_few_small_elements_does_not_go_to_disk_for_others() -> None:
+    """What it holds is on the floor, which is nobody else's; and the index of a file takes more than its elements."""
+
+    def failing(x: Any) -> Any:
+        if x % 5 == 2:
+            raise ValueError("no")
+        return x + 1
+
+    def four(i: Any) -> Any:
+        return D.range(4).map(lambda j: np.float64(i + j)).filter(lambda x: True).shuffle(3, seed=4)
+
+    dataset = (
+        D.from_generator(lambda: iter(range(20))).flat_map(four).map(failing, num_parallel_calls=2).ignore_errors()
+    )
+    expected = [float(x) for x in dataset]
+    minimum = dataset.explain(sample=10**9).to_dict()["minimum_bytes"]
+    for factor in (1, 1.1, 1.3):
+        with dataset.run(memory=int(minimum * factor), epoch=0) as run:
+            assert [float(x) for x in run] == expected
+            assert run.stats()["spilled_bytes"] == 0

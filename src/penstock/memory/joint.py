@@ -93,7 +93,10 @@ class JointAccount:
         """Puts bytes on all ledgers, if they are free on each as it is, beside a quarter of it (`leaves_plenty`)."""
         charged: list[Share] = []
         for share in self.shares:
-            if not share.charge_free(nbytes, share.budget_bytes // 4 if leaves_plenty else 0):
+            is_charged = (
+                share.charge_to_keep(nbytes, share.budget_bytes // 4) if leaves_plenty else share.charge_free(nbytes)
+            )
+            if not is_charged:
                 for other in charged:
                     other.discharge(nbytes)
                 return False
@@ -125,4 +128,4 @@ def _weakly(method: Callable[[Share], None], share: Share) -> Callable[[], None]
 
 
 def _has_plenty(share: Share) -> bool:
-    return share.free_bytes >= share.budget_bytes // 4 and not share.under_pressure and not share.is_sparing
+    return share.to_keep_bytes >= share.budget_bytes // 4 and not share.under_pressure and not share.is_sparing

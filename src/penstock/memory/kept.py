@@ -24,6 +24,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -412,7 +413,8 @@ class KeptElements:
     def _give_way(self, share: Share) -> None:
         with self._lock:
             self._release_pinned()
-            self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
+            with suppress(OSError, PenstockError):  # nothing was lost; who asked is told that there is no room
+                self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
             is_ours = self._index is not None and self._owner == os.getpid()
             if is_ours and share.lacking_bytes > 0 and share.would_help:
                 self._close_tail()  # to the file, where it costs no place in an index
@@ -426,24 +428,33 @@ class KeptElements:
         """Begins to count on a share what is kept, if its run does not count it yet: until the run is over."""
         with self._lock:
             if not self._account.has(share):
-                if (keeper := share.keeper) is not None and self._account.has(keeper):
+                keeper = share.keeper
+                if keeper is not None and self._account.has(keeper):
                     self._remove(keeper)
-                self._make_fit(share)
-                self._release_pinned()
-                while not share.charge_free(self.nbytes, share.budget_bytes // 4):
-                    if self._merge_places() or self._move_last():
-                        continue
-                    if share.charge_free(self.nbytes, share.budget_bytes // 8):
-                        break  # the index alone: the run before had come to this too
-                    self._drop_last()
-                self._account.add(share, self._give_way, self._leave)
+                try:
+                    self._put_on(share)
+                except BaseException:  # the disk has no room: it is the pool's again
+                    self._leave_to(keeper)
+                    raise
             self._stopped = self._files is None  # this run may have more room than the last one
+
+    def _put_on(self, share: Share) -> None:
+        """Counts all that is kept on a share; what that has no room for goes to disk."""
+        self._make_fit(share)
+        self._release_pinned()
+        while not share.charge_to_keep(self.nbytes, share.budget_bytes // 4):
+            if self._merge_places() or self._move_last():
+                continue
+            if share.charge_free(self.nbytes, share.budget_bytes // 8):
+                break  # the index alone: the run before had come to this too
+            self._drop_last()
+        self._account.add(share, self._give_way, self._leave)
 
     def _make_fit(self, share: Share) -> None:
         """Moves to disk what a new run has no room for, and chunks that are too large for it to get rid of later."""
 
         def is_short() -> bool:
-            return share.is_sparing or share.free_bytes < self.nbytes + share.budget_bytes // 4
+            return share.is_sparing or share.to_keep_bytes < self.nbytes + share.budget_bytes // 4
 
         if self._owner == os.getpid() and is_short():
             self._close_tail()
@@ -456,15 +467,18 @@ class KeptElements:
         """Its run is over."""
         with self._lock:
             self._remove(share)
-            keeper = share.keeper
-            if keeper is None or any(other.keeper is keeper for other in self._account.shares):
-                return
-            try:
-                self.join(keeper)
-            except (OSError, PenstockError):  # the disk has no room either: some elements will be made again
-                while not keeper.charge_free(self.nbytes, keeper.budget_bytes // 4):
-                    self._drop_last()
-                self._account.add(keeper, self._give_way, self._leave)
+            self._leave_to(share.keeper)
+
+    def _leave_to(self, keeper: Share | None) -> None:
+        """What no run of a pool counts any more is its keeper's."""
+        if keeper is None or any(other.keeper is keeper for other in self._account.shares):
+            return
+        try:
+            self._put_on(keeper)
+        except (OSError, PenstockError):  # the disk has no room either: some elements will be made again
+            while not keeper.charge_free(self.nbytes, keeper.budget_bytes // 4):
+                self._drop_last()
+            self._account.add(keeper, self._give_way, self._leave)
 
     def _remove(self, share: Share) -> None:
         self._account.remove(share)

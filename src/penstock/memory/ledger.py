@@ -53,8 +53,8 @@ class Ledger:
         self.frugal = False
         #: Whether no element was delivered yet, and some stages cannot know what they will need for one.
         self.is_untried = False
-        #: Slack that was asked for when there was too little of it for the last time.
-        self.wanted_bytes = 0
+        #: Whether that one could not tell what some stages will need, and the budget has little to spare for it.
+        self.has_unknown = False
         self.shares: list[Share] = []
         #: Says how large a budget would have to be, knowing what was seen so far, and that a share was refused so many
         #: bytes for one thing (or 0); None where nobody knows better.
@@ -117,8 +117,13 @@ class Ledger:
         return self.budget_bytes if self._pool is None else min(self.budget_bytes, self._pool.total_bytes)
 
     @property
+    def wanted_bytes(self) -> int:
+        """Slack that this thread asked for when there was too little of it for the last time."""
+        return getattr(self._of_thread, "wanted_bytes", 0)
+
+    @property
     def lacking_bytes(self) -> int:
-        """What is missing for what somebody asked for last, and to a pool that is overdrawn."""
+        """What is missing for what this thread asked for last, and to a pool that is overdrawn."""
         lacking = self.wanted_bytes - self._own_slack_bytes
         return max(0, lacking if self._pool is None else max(lacking, self._pool.lacking_bytes(self.wanted_bytes)))
 
@@ -242,9 +247,10 @@ class Ledger:
         self._of_thread.asking, self._of_thread.is_put_off = True, False
         self._of_thread.asker = asker
         try:
-            self.wanted_bytes = wanted_bytes
-            with self._lock:
-                releases = [release for release, is_of_use in self._releases.values() if of_use or not is_of_use]
+            self._of_thread.wanted_bytes = wanted_bytes
+            # A copy, made at once: meanwhile threads, or a garbage collection in this one, may take theirs back.
+            named = list(self._releases.values())
+            releases = [release for release, is_of_use in named if of_use or not is_of_use]
             is_put_off = [release() for release in releases].count(True) > 0
             if asks_pool and self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
                 is_put_off |= self._pool.ask_others(self, wanted_bytes, of_use)

@@ -119,6 +119,11 @@ class Share:
         """Whether nobody knows yet what other stages will need."""
         return self._ledger.is_untried
 
+    @property
+    def others_may_be_next(self) -> bool:
+        """Whether who was given something may ask another, whose need nobody knows or counts, before he is done."""
+        return self.is_untried or self._ledger.has_unknown or self.num_datasets > 0
+
     def may_work_ahead(self, nbytes: int) -> bool:
         """Whether it may hold so many bytes more for speed alone: few while nobody knows what others will need."""
         if self.is_sparing:
@@ -180,14 +185,25 @@ class Share:
         return self._ledger.charge_free(self, nbytes, leave_bytes)
 
     @property
+    def to_keep_bytes(self) -> int:
+        """What is left for things that could lie elsewhere: a floor that datasets take turns with is for these."""
+        return self._ledger.slack_bytes if self.num_datasets else self.free_bytes
+
+    def charge_to_keep(self, nbytes: int, leave_bytes: int) -> bool:
+        """`charge_free` for such things."""
+        if self.num_datasets and self.to_keep_bytes < nbytes + leave_bytes:
+            return False
+        return self.charge_free(nbytes, leave_bytes)
+
+    @property
     def wanted_bytes(self) -> int:
-        """What somebody asked for last, of the slack and of what is left of the asker's floor."""
+        """What this thread asked for last, of the slack and of what is left of the asker's floor."""
         asker = self._ledger.asker
         return self._ledger.wanted_bytes + (0 if asker is None else asker.free_bytes - self._ledger.slack_bytes)
 
     @property
     def lacking_bytes(self) -> int:
-        """What is missing for what somebody asked for last: how much a function named by `on_shortage` should free."""
+        """What is missing for what this thread asked for last: that much a function of `on_shortage` should free."""
         return self._ledger.lacking_bytes
 
     def charge_if_room(self, nbytes: int, lease: Lease) -> bool:

@@ -102,7 +102,9 @@ class Cache(Op):
                 floor += max(to_write, to_read or 0) + BATCH_INDEX_BYTES
             if to_read is not None:  # who knows the file alone takes an element to be as large as a batch
                 floor = max(floor or 0, 2 * to_read + BATCH_INDEX_BYTES)
-            return Footprint(floor, "elements on their way to the file, or from it", floor)
+            return Footprint(
+                floor, "elements on their way to the file, or from it", floor, known_bytes=BATCH_INDEX_BYTES
+            )
         if floor is not None:
             # One that is read, beside the last one of the round before, at which the caller may still look; what comes
             # in is its maker's until it is written. Several that lie on disk together are as much as a sixteenth of

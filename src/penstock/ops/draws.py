@@ -41,8 +41,11 @@ class Draws:
 
     @property
     def held_bytes(self) -> int:
-        """What it holds while draws are known ahead."""
-        return 8 * self._most_ahead + (0 if self._window is None else self._window.held_bytes)
+        """What it holds while draws are known ahead: of a whole dataset none are before its end."""
+        ahead = 0 if self._buffer_size is None else self._most_ahead
+        if self.length is not None:
+            ahead = min(self._most_ahead, self.length - self.drawn)
+        return 8 * ahead + (0 if self._window is None else self._window.held_bytes)
 
     def wanted(self, n: int, num_read: int) -> int:
         """How many more elements must have come before n can be drawn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+from ..block import Block
 from ..cursor import Feed, State, expect_list, replay
 from ..element import nbytes_of
 from ..errors import StateError
@@ -137,15 +138,18 @@ class Supply:
         if block is None:
             return False
         elapsed = perf_counter_ns() - start
-        if not self._is_held:  # its maker will be asked again while it is needed
-            block = self._context.arena.keep(block, self._reserve, in_part=False)
+        block, self.hold = self._kept(block)
         self._rows, self._offset, self._before = block.rows(), 0, before
         if not self.live:
             self._pace.adapt(elapsed, len(self._rows), nbytes_of(self._rows[0]))
         return True
 
-    def _reserve(self, nbytes: int) -> None:
-        self.hold = Hold(self._context.share.acquire(nbytes) if nbytes else None)
+    def _kept(self, block: Block) -> tuple[Block, Hold]:
+        """Elements on this stage's account: their maker will be asked again while they are needed."""
+        if self._is_held:
+            return block, Hold(None)
+        lease = self._context.share.acquire(0)
+        return self._context.arena.keep(block, lease.settle, in_part=False), Hold(lease)
 
     def _forget(self) -> None:
         self.hold.release()
@@ -173,8 +177,8 @@ class Supply:
             feed.close()
         if block is None:
             raise StateError(f"input element {number}, of which a dataset was being read, is no longer there")
-        held_bytes = 0 if self._is_held else self._context.arena.unaccounted_bytes(block)
-        return Piece(block.rows()[0], number, before, Hold(self._context.share.acquire(held_bytes)))
+        block, hold = self._kept(block)
+        return Piece(block.rows()[0], number, before, hold)
 
     def close(self) -> None:
         self._forget()

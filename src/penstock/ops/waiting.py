@@ -326,7 +326,8 @@ class Waiting:
         if not self._lock.try_acquire():
             return self._lock.is_anothers
         try:
-            if lacking := min(self._share.lacking_bytes, self._bytes):
+            lacking = min(self._share.lacking_bytes, self._bytes)
+            if lacking and self._share.would_help and self._bytes > self._most_to_know_bytes():
                 self._spill(lacking)
         except (PenstockError, OSError):
             pass  # nothing was lost; who asked is told that there is no room
@@ -359,6 +360,12 @@ class Waiting:
     def _draws_bytes(self) -> int:
         """What looking at the draws ahead takes, if nothing was written yet."""
         return 0 if self._files else self._draws.held_bytes
+
+    def _most_to_know_bytes(self) -> int:
+        """What must be known of all that is in memory once it is on disk."""
+        is_large = rows_per_batch(self._bytes // max(1, len(self._in_memory))) == 1
+        alone = len(self._in_memory) * _ALONE_INDEX_BYTES if is_large else 0
+        return _FILE_INDEX_BYTES + alone + self._draws_bytes()
 
     # To disk, and back.
 

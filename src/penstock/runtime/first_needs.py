@@ -36,6 +36,8 @@ def keep_first_needs(ledger: Ledger, needs: Sequence[SeenNeed]) -> None:
         return
     # Who is still to say what he needs is left all that others can do without.
     leaves_slack = any(need.is_unknown for need in needs)
+    # What all datasets that are open at a time need, the first of them does not tell.
+    ledger.has_unknown = leaves_slack or any(need.share.num_datasets for need in needs)
     # Who can put things on disk comes last: it would not give back what is set aside for it, and others can do nothing.
     for spills in (False,) if leaves_slack else (False, True):
         some = [(need.share, need.nbytes) for need in needs if need.spills is spills]

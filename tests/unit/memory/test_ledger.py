@@ -2,7 +2,7 @@
 
 import re
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import settings
@@ -207,6 +207,41 @@ def test_what_is_held_without_need_is_let_go_before_a_refusal() -> None:
     needy.acquire(50)
     assert ledger.charged_bytes == 70
     assert needy.try_acquire(31) is None
+
+
+def test_who_leaves_while_others_are_asked_ends_nothing() -> None:
+    """Another thread, or a garbage collection, takes back what it had named in the midst of the list."""
+    ledger = Ledger(100)
+    asked: list[str] = []
+    leave = [ledger.on_shortage(lambda: asked.append("one")), ledger.on_shortage(lambda: asked.append("other"))]
+
+    class Leaving:
+        def __bool__(self) -> bool:
+            leave.pop()()
+            return True
+
+    ledger.let_go(10, cast("bool", Leaving()))
+    ledger.let_go(10)
+    assert asked == ["one", "other"]
+
+
+def test_each_thread_is_given_what_it_asked_for() -> None:
+    """Two are short at a time: who lets go must not take the wish of one for that of the other."""
+    ledger = Ledger(100)
+    hoarder, needy = ledger.share("hoarder"), ledger.share("needy")
+    hoard = hoarder.acquire(90)
+    main = threading.get_ident()
+
+    def let_go() -> None:
+        if threading.get_ident() == main:
+            other = threading.Thread(target=ledger.let_go, args=(11,))
+            other.start()
+            other.join()
+            hoard.settle(hoard.nbytes - hoarder.lacking_bytes)
+
+    ledger.on_shortage(let_go)
+    needy.charge(60)
+    assert (hoard.nbytes, needy.charged_bytes) == (40, 60)
 
 
 def test_giving_back_more_than_was_held_is_caught() -> None:

@@ -159,8 +159,7 @@ class ParallelCursor(Cursor):
                 or_one = size <= self._pieces.num_together and not is_cheap
                 # What the consumer has counts too where he may ask others next: a stage of whose need nobody knows yet,
                 # or another dataset on the same account.
-                counts_given = self._share.is_untried or self._share.num_datasets > 0
-                num_in_flight = len(self._tickets) + (counts_given and bool(self._given))
+                num_in_flight = len(self._tickets) + (self._share.others_may_be_next and bool(self._given))
                 size, lease = self._admission.try_admit_some(num_in_flight, size, or_one)
             if lease is None:
                 if not self._ended and not self._threads.stopped:

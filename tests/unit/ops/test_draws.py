@@ -1,0 +1,46 @@
+"""Draws: what is known ahead, and what that takes."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import penstock as ps
+from penstock.ops.draws import Draws
+
+
+def test_no_more_draws_are_counted_than_there_are() -> None:
+    whole = Draws(None, 7, most_ahead=1000)
+    assert whole.held_bytes == 0
+    whole.end(50)
+    assert whole.held_bytes == 400
+    whole.next(20)
+    whole.drop(20)
+    assert whole.held_bytes == 240
+    whole.due(np.arange(10))
+    assert 8 * whole._ahead.size <= whole.held_bytes
+    window = Draws(100, 7, most_ahead=1000)
+    assert window.held_bytes == 1600
+    window.end(30)
+    assert window.held_bytes == 240
+
+
+def test_a_shuffle_of_few_elements_goes_on_when_another_run_takes_the_rest_of_the_pool() -> None:
+    """When it began there was room for many draws ahead; there are not as many."""
+
+    def elements() -> Iterator[np.ndarray]:
+        for i in range(60):
+            yield np.full(10_000, float(i))
+
+    shuffled = ps.Dataset.from_generator(elements).shuffle(seed=1)
+    other = ps.Dataset.from_tensor_slices(np.zeros((8, 1_000_000))).map(lambda x: x + 1)
+    try:
+        needs = [
+            dataset.explain(memory="100MB", sample=100).to_dict()["minimum_bytes"] for dataset in (shuffled, other)
+        ]
+        ps.set_memory(sum(needs))
+        with shuffled.run() as run, other.run() as beside:
+            found = [int(x[0]) for x in run]
+            assert len(list(beside)) == 8
+        assert sorted(found) == list(range(60))
+    finally:
+        ps.set_memory(None)
