@@ -34,19 +34,16 @@ from ..errors import OverBudget, PenstockError
 from .arena import slot_bytes
 from .batch_index import BATCH_INDEX_BYTES, BatchIndex
 from .chunk import Chunk, bytes_when_read, cut, idle, in_memory, merged, stacked
-from .joint import Apart, JointAccount
+from .chunk_limits import SPARING_CHUNK_BYTES, chunk_limits, file_chunk_limits
+from .joint import JointAccount
 from .ledger import Share
-from .place import BATCH_HEAD_BYTES, CHUNK_ROWS, Files, Place, Stretch, most_index_bytes
+from .pinned import Pinned
+from .place import BATCH_HEAD_BYTES, Files, Place, Stretch, most_index_bytes
 from .sealing import Sealed
 
 __all__ = ["KeptElements"]
 
-_CHUNK_BYTES = 1 << 20
-# In a file that is to last, which runs with any budget may come to read.
-_FILE_CHUNK_BYTES = 64 << 10
-_SCALE_BYTES = 128 << 20
-# Where no more stays in memory than must: larger ones go to disk singly, and so many places are remembered one by one.
-_SPARING_CHUNK_BYTES = 8 << 10
+# Where no more stays in memory than must, so many places are remembered one by one.
 _SPARING_PLACES = 32
 # Elements are stacked if they are no larger than this on average.
 _STACKED_BYTES = 1024
@@ -77,7 +74,7 @@ class KeptElements:
         self._starts: list[int] = []
         self._movable: list[Chunk] = []
         self._next_look = 0  # at movable chunks that were all looked at by others: when so many are kept
-        self._pinned: list[tuple[Chunk, Apart]] = []
+        self._pinned = Pinned(self._account)
         self._tail: list[Any] = []
         self._tail_bytes = 0  # on the ledgers
         self._tail_length = 0  # as long as it would be on disk, about
@@ -91,7 +88,7 @@ class KeptElements:
         is_torn = not self._lock.acquire(blocking=False)
         self._lock = threading.RLock()
         self._account.forget_all()
-        self._pinned = []
+        self._pinned.leave_to_parent()
         return is_torn
 
     @property
@@ -157,7 +154,7 @@ class KeptElements:
         """
         ours: list[bool] = []
         with self._lock:
-            self._release_pinned()
+            self._pinned.release()
             if self._owner != os.getpid():
                 self._stopped = True  # a forked child must not write into its parent's files
             most_rows, most_bytes = self._chunk_limits()
@@ -218,17 +215,14 @@ class KeptElements:
 
     def _chunk_limits(self) -> tuple[int, int]:
         """How many elements a chunk has, and how many bytes."""
-        if self._index is not None:
-            return CHUNK_ROWS, min([_FILE_CHUNK_BYTES, *map(_readable_bytes, self._account.shares)])
-        # Chunks grow with what is on disk, so that the index of very much does not come to be much itself.
-        scale = 1 + self.stored_bytes // _SCALE_BYTES
-        most_bytes = min([scale * _CHUNK_BYTES, *[share.budget_bytes // 16 for share in self._account.shares]])
-        return scale * CHUNK_ROWS, min(most_bytes, _SPARING_CHUNK_BYTES) if self._account.is_sparing else most_bytes
+        return (
+            chunk_limits(self._account, self.stored_bytes) if self._index is None else file_chunk_limits(self._account)
+        )
 
     def _append(self, new: list[Sealed], length: int) -> bool | None:
         """Keeps some elements; whether they are on the ledger, or None where not even their place has room."""
         rows, nbytes = [one.element for one in new], sum(one.nbytes for one in new)
-        may_stay = length <= _SPARING_CHUNK_BYTES or not self._account.is_sparing
+        may_stay = length <= SPARING_CHUNK_BYTES or not self._account.is_sparing
         if may_stay and (self._account.charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
             self._tail += rows
             self._tail_bytes += nbytes
@@ -335,9 +329,9 @@ class KeptElements:
         chunk.place = self._store(chunk.block.rows())
         if chunk.place is not None:
             index_bytes = self._index_bytes_of(chunk.place)
-            self._pin(chunk, chunk.nbytes - index_bytes)
+            self._pinned.add(chunk, chunk.nbytes - index_bytes)
             chunk.block, chunk.nbytes = None, index_bytes
-            self._release_pinned()
+            self._pinned.release()
 
     def _move_in_pieces(self, chunk: Chunk, most_bytes: int) -> None:
         """The same for a chunk of which a run has no room to read all at once: as several."""
@@ -351,21 +345,9 @@ class KeptElements:
         del rows  # or somebody would look at it
         where = self._chunks.index(chunk)
         self._rearrange([*self._chunks[:where], *pieces, *self._chunks[where + 1 :]])
-        self._pin(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
+        self._pinned.add(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
         chunk.block = None
-        self._release_pinned()
-
-    def _pin(self, chunk: Chunk, nbytes: int) -> None:
-        assert chunk.block is not None
-        self._pinned.append((in_memory(chunk.block, nbytes, chunk.lent), self._account.set_apart(nbytes)))
-
-    def _release_pinned(self) -> None:
-        """Takes what went to disk off the ledgers as soon as nobody looks at it."""
-        free = idle([chunk for chunk, _ in self._pinned])
-        for chunk, apart in self._pinned:
-            if chunk in free:
-                apart.release()
-        self._pinned = [pinned for pinned in self._pinned if pinned[0] not in free]
+        self._pinned.release()
 
     def _move_newest(self, is_short: Callable[[], bool]) -> None:
         """Moves chunks to disk as long as somebody is short."""
@@ -412,7 +394,7 @@ class KeptElements:
 
     def _give_way(self, share: Share) -> None:
         with self._lock:
-            self._release_pinned()
+            self._pinned.release()
             with suppress(OSError, PenstockError):  # nothing was lost; who asked is told that there is no room
                 self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
             is_ours = self._index is not None and self._owner == os.getpid()
@@ -441,7 +423,7 @@ class KeptElements:
     def _put_on(self, share: Share) -> None:
         """Counts all that is kept on a share; what that has no room for goes to disk."""
         self._make_fit(share)
-        self._release_pinned()
+        self._pinned.release()
         while not share.charge_to_keep(self.nbytes, share.budget_bytes // 4):
             if self._merge_places() or self._move_last():
                 continue
@@ -482,8 +464,7 @@ class KeptElements:
 
     def _remove(self, share: Share) -> None:
         self._account.remove(share)
-        for _, apart in self._pinned:
-            apart.forget(share)
+        self._pinned.forget(share)
 
     def __del__(self) -> None:
         for share in self._account.shares:
@@ -511,13 +492,6 @@ class KeptElements:
         if chunk.block is None:
             self._account.discharge(chunk.nbytes)
         else:
-            self._pin(chunk, chunk.nbytes)
+            self._pinned.add(chunk, chunk.nbytes)
             del chunk  # or somebody would look at it
-            self._release_pinned()
-
-
-def _readable_bytes(share: Share) -> int:
-    """How large a batch may be that a run can be sure to read again: in its own floor, and a 16th of what is left."""
-    # The floor has room for a batch, and for an element that is given from it.
-    own = share.floor_bytes // share.num_cursors - BATCH_INDEX_BYTES - BATCH_HEAD_BYTES
-    return max(0, own * 7 // 16) + share.common_bytes // 16
+            self._pinned.release()

@@ -1,0 +1,39 @@
+"""Pinned chunks: those that went to disk while somebody looked at them, and so are in memory until nobody does."""
+
+from __future__ import annotations
+
+from .chunk import Chunk, idle, in_memory
+from .joint import Apart, JointAccount
+from .ledger import Share
+
+__all__ = ["Pinned"]
+
+
+class Pinned:
+    """On the ledgers that they were on by then. Not safe by itself: its owner has a lock."""
+
+    def __init__(self, account: JointAccount) -> None:
+        self._account = account
+        self._chunks: list[tuple[Chunk, Apart]] = []
+
+    def add(self, chunk: Chunk, nbytes: int) -> None:
+        """Sets apart so many bytes of the account for what is in memory of a chunk."""
+        assert chunk.block is not None
+        self._chunks.append((in_memory(chunk.block, nbytes, chunk.lent), self._account.set_apart(nbytes)))
+
+    def release(self) -> None:
+        """Takes off the ledgers what nobody looks at any more."""
+        free = idle([chunk for chunk, _ in self._chunks])
+        for chunk, apart in self._chunks:
+            if chunk in free:
+                apart.release()
+        self._chunks = [pinned for pinned in self._chunks if pinned[0] not in free]
+
+    def forget(self, share: Share) -> None:
+        """A run is over: what somebody still looks at is its caller's."""
+        for _, apart in self._chunks:
+            apart.forget(share)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: the ledgers are the parent's."""
+        self._chunks = []
