@@ -193,9 +193,9 @@ class TableColumns:
         """Bytes of an element, as far as they are known."""
         return sum(leaf.row_bytes or 0 for leaf in self.leaves)
 
-    def arrays(self, batch: Any) -> list[tuple[Any, np.ndarray | None]]:
-        """The Arrow array of each leaf in a record batch, and where a struct around it is null."""
-        return [_array_at(batch, leaf.path) for leaf in self.leaves]
+    def arrays(self, batch: Any, leaves: Iterable[_Leaf] | None = None) -> list[tuple[Any, np.ndarray | None]]:
+        """The Arrow array of each leaf, or of some, in a record batch, and where a struct around it is null."""
+        return [_array_at(batch, leaf.path) for leaf in (self.leaves if leaves is None else leaves)]
 
     def with_nulls(self, batch: Any) -> list[_Leaf]:
         """The leaves that have a null somewhere in a record batch."""

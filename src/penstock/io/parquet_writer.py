@@ -224,7 +224,7 @@ class _Rows:
     def __init__(self, spec: TensorSpec, most_single: int) -> None:
         self._spec = spec
         self._most_single = most_single
-        self._varies = bool(spec.shape) and spec.shape[:1] == (None,)
+        self._varies = (spec.shape or ())[:1] == (None,)
         self._single: list[np.ndarray] = []  # the last ones, as they came
         self._joined: list[np.ndarray] = []
         self._lengths: list[np.ndarray] = []
