@@ -171,7 +171,7 @@ class Dataset:
             channels: 3 for RGB, 1 for grey, 4 for RGBA, 0 for those of the file.
             interpolation: "bilinear", "nearest" (which keeps uint8) or "area".
             decode: False gives the bytes of the files instead of images.
-            extensions: How the names of images end. None: `.bmp`, `.gif`, `.jpeg`, `.jpg`, `.png`, in any case.
+            extensions: How the names of images end, in any case. None: `.bmp`, `.gif`, `.jpeg`, `.jpg`, `.png`.
             follow_links: Whether folders within those of the classes may be links.
             num_parallel_calls: Threads that load images.
             on_error: "skip" leaves out what cannot be read or decoded; `run.stats()` says how much, by file.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from tests.unit.image.pictures import gifs, jpeg, photo, pngs, saved
+from tests.unit.image.pictures import chunk, gifs, jpeg, photo, png_of_rows, pngs, saved
 
 from .oracle_tf import tf
 
@@ -125,6 +125,18 @@ def test_png(kind: str) -> None:
                 assert ours[..., 3].min() == np.iinfo(dtype).max
                 ours, theirs = ours[..., :3], theirs[..., :3]
             assert_same(ours, theirs)
+
+
+def test_a_gamma_is_ignored_where_colours_become_grey() -> None:
+    """docs/differences.md: libpng mixes colours in linear light if a file says its gamma, as many do."""
+    rows = [row.tobytes() for row in np.random.default_rng(0).integers(0, 256, (11, 39), dtype=np.uint8)]
+    plain, said = (
+        png_of_rows(rows, 13, 8, 2, extra=extra) for extra in (b"", chunk(b"gAMA", (45455).to_bytes(4, "big")))
+    )
+    for channels in (0, 3, 4):
+        assert_same(ps.image.decode_png(said, channels), tf.io.decode_png(said, channels))
+    np.testing.assert_array_equal(ps.image.decode_png(said, 1), ps.image.decode_png(plain, 1))
+    assert not np.array_equal(tf.io.decode_png(said, 1), tf.io.decode_png(plain, 1))
 
 
 def test_what_we_encode_tensorflow_reads() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.memory import row_children
 from tests.memory.large_files import WRITERS, json_lists
 from tests.memory.test_real_memory import child
 
@@ -50,3 +51,13 @@ def test_arrow_gives_back_what_it_parsed(tmp_path: Path) -> None:
     found = child(f"json-lists={tmp_path / 'data'}", "file_children.py", exact=False)
     assert found["count"] == count
     assert found["growth"] <= 12_000_000  # about 6 MB; with what Arrow's own allocator keeps, 22 MB
+
+
+@pytest.mark.parametrize("kind", sorted(row_children.KINDS))
+def test_rows_of_many_small_values_are_made_some_at_a_time(tmp_path: Path, kind: str) -> None:
+    """A string or a list of a few bytes takes a hundred as an object: a part of a file must not all be such."""
+    row_children.write(kind, tmp_path)
+    found = child(f"{kind}={tmp_path}", "row_children.py", exact=False)
+    assert found["count"] == 30
+    assert found["ledger_peak"] <= 64_000_000
+    assert found["growth"] <= 64_000_000, found

@@ -168,11 +168,13 @@ class TableColumns:
 
         if types.is_struct(kind) and kind.num_fields:
             fields = [kind.field(i) for i in range(kind.num_fields)]
+            _refuse_twice([field.name for field in fields], f" in {'.'.join(path)}")
             return {field.name: self._nest((*path, field.name), field.type, fill) for field in fields}
         arrays = None
         if self._batches is not None:
             if (inner := struct_in_lists(kind)) is not None:
                 names = [inner.field(i).name for i in range(inner.num_fields)]
+                _refuse_twice(names, f" in {'.'.join(path)}")
                 return {name: self._nest((*path, name), without_structs(kind, name), fill) for name in names}
             arrays = [_array_at(batch, path) for batch in self._batches] if is_nested(kind) else []
         self.leaves.append(_Leaf(path, kind, fill, self._must_fit, arrays))
@@ -191,9 +193,9 @@ class TableColumns:
         """Bytes of an element, as far as they are known."""
         return sum(leaf.row_bytes or 0 for leaf in self.leaves)
 
-    def arrays(self, batch: Any) -> list[tuple[Any, np.ndarray | None]]:
-        """The Arrow array of each leaf in a record batch, and where a struct around it is null."""
-        return [_array_at(batch, leaf.path) for leaf in self.leaves]
+    def arrays(self, batch: Any, leaves: Iterable[_Leaf] | None = None) -> list[tuple[Any, np.ndarray | None]]:
+        """The Arrow array of each leaf, or of some, in a record batch, and where a struct around it is null."""
+        return [_array_at(batch, leaf.path) for leaf in (self.leaves if leaves is None else leaves)]
 
     def with_nulls(self, batch: Any) -> list[_Leaf]:
         """The leaves that have a null somewhere in a record batch."""
@@ -290,10 +292,15 @@ def _shape_of(nest: Any) -> Any:
     return {name: _shape_of(part) for name, part in nest.items()} if isinstance(nest, dict) else b""
 
 
-def _chosen(names: list[str], columns: Any) -> list[str]:
+def _refuse_twice(names: list[str], where: str = "") -> None:
+    """Refuses names of which a dict could hold only one."""
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise BadArgument(f"expected columns with names of their own, got {twice} more than once")
+        raise BadArgument(f"expected columns with names of their own{where}, got {twice} more than once")
+
+
+def _chosen(names: list[str], columns: Any) -> list[str]:
+    _refuse_twice(names)
     if columns is None:
         chosen = list(names)
     elif isinstance(columns, str) or not all(isinstance(name, str) for name in columns):

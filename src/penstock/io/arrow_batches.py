@@ -13,16 +13,14 @@ from ..cursor import State, expect_list
 from ..element import Failed
 from ..errors import FormatError
 from ..plan.op import Context, Room
-from .arrow_arrays import Decoded, TableColumns
+from .arrow_arrays import TableColumns
 from .arrow_dictionaries import dictionary_bytes, has_dictionary, looked_up_bytes
 from .arrow_schema import check_schema
-from .arrow_sizes import BatchSize, BatchSizes, buffers_of, few_rows, made_bytes
+from .arrow_sizes import BatchSize, BatchSizes, buffers_of, bytes_made_of, few_rows
+from .made_rows import MOST_ROWS, MadeRows
 from .paths import is_local, local_path, open_arrow, readable
 
 __all__ = ["StreamedBatches", "open_ipc"]
-
-# Making more rows at a time is no quicker.
-_MOST_ROWS = 1 << 12
 
 
 def open_ipc(path: str, mapped: bool = False, pool: Any = None) -> tuple[Any, Any]:
@@ -59,16 +57,11 @@ class StreamedBatches:
         share = context.share
         # Kept from batch to batch: what would be free between two of them would be used for more rows on their way.
         self._lease = share.acquire(0)
-        self._beyond = share.acquire(0)  # what a row takes that is larger than others
+        self._made = MadeRows(table, share)
         self._dictionaries = share.acquire(0)  # the reader holds them as long as it is open
         self._looks_up = any(map(has_dictionary, table.types.values()))
         self._knows_dictionaries = False
         self._luxury: Any = None
-        self._batch: Any = None
-        self._at_once = 0  # rows that are made at a time
-        self._decoded: Decoded | None = None  # some rows of the batch, the first of them is `_first`
-        self._first = 0
-        self._reserved_bytes = 0  # for the rows that are made
         self._source, reader = open_ipc(path)
         for name, kind in table.types.items():
             got = reader.schema.field(name).type if name in reader.schema.names else "none"
@@ -81,22 +74,19 @@ class StreamedBatches:
         self._sizes = BatchSizes(self._source, buffers_of(reader.schema, table.names)) if is_local(path) else None
 
     def read(self, n: int, room: Room) -> Block | None:
-        while self._decoded is None:
-            if self._batch is None:
-                if self._number >= self._num_batches:
-                    return None
-                failed = self._load()
-                if failed is not None:
-                    self._next()
-                    return Block.of_rows([Failed(failed)], has_failures=True)
-            if self._row < self._batch.num_rows:
-                self._decode()
-            else:
+        while not self._made.num_left:
+            if self._number >= self._num_batches:
+                return None
+            failed = self._load()
+            if failed is not None:
                 self._next()
-        start = self._row - self._first
-        stop = min(start + n, self._decoded.num_rows)
+                return Block.of_rows([Failed(failed)], has_failures=True)
+            if not self._made.num_left:
+                self._next()
+        decoded, start = self._made.reach()
+        stop = min(start + n, decoded.num_rows)
         while True:
-            block = self._decoded.block(start, stop, np.empty, self._where)
+            block = decoded.block(start, stop, np.empty, self._where)
             most = self._context.transit.room_bytes
             if stop - start == 1 or block.nbytes <= most:
                 break
@@ -106,7 +96,7 @@ class StreamedBatches:
         return block
 
     def _where(self, row: int) -> str:
-        return f"{self._path}, record batch {self._number}, row {self._first + row:,}"
+        return f"{self._path}, record batch {self._number}, row {self._made.first + row:,}"
 
     def _load(self) -> FormatError | None:
         """Reads the next batch, for which there is room before it is read; what is wrong with it instead."""
@@ -127,8 +117,7 @@ class StreamedBatches:
         if size is None:
             size = BatchSize(batch.num_rows, nbytes, nbytes, is_packed=False)
             self._reserve(size)
-        self._batch = batch
-        self._find_rows(size.row_bytes(self._table), nbytes)
+        self._begin(batch, size.row_bytes(self._table), nbytes)
         return None
 
     def _reserve(self, size: BatchSize) -> None:
@@ -149,43 +138,30 @@ class StreamedBatches:
         nbytes: int = looked_up_bytes(rows) if self._looks_up else rows.nbytes
         return nbytes
 
-    def _find_rows(self, row_bytes: int, nbytes: int) -> None:
+    def _begin(self, batch: Any, row_bytes: int, nbytes: int) -> None:
         """Finds how many rows to make at a time; room for a few is there, and for more there may be.
 
         Args:
+            batch: The rows.
             row_bytes: What was reserved for each of the few.
             nbytes: What all rows take, with what dictionaries have for them.
         """
-        share, num_rows = self._context.share, self._batch.num_rows
-        few = self._at_once = few_rows(row_bytes) if row_bytes else num_rows
-        self._reserved_bytes = few * row_bytes
-        each = -(-made_bytes(self._table, num_rows, nbytes) // max(1, num_rows))
-        wanted = 0 if share.frugal or not each else min(_MOST_ROWS, num_rows, share.spare_bytes // each)
-        if wanted > few:
-            self._luxury = share.try_acquire(max(0, wanted * each - self._reserved_bytes), ahead=True)
+        share, num_rows = self._context.share, batch.num_rows
+        at_once = few_rows(row_bytes) if row_bytes else num_rows
+        reserved = at_once * row_bytes
+        each = -(-bytes_made_of(self._table, batch, nbytes) // max(1, num_rows))
+        wanted = 0 if share.frugal or not each else min(MOST_ROWS, num_rows, share.spare_bytes // each)
+        if wanted > at_once:
+            self._luxury = share.try_acquire(max(0, wanted * each - reserved), ahead=True)
         if self._luxury is not None:
-            self._at_once, self._reserved_bytes = wanted, max(wanted * each, self._reserved_bytes)
-
-    def _decode(self) -> None:
-        """Makes some rows of the batch, fewer where they are larger than others."""
-        count = min(self._at_once, self._batch.num_rows - self._row)
-        while True:
-            rows = self._batch.slice(self._row, count)
-            needed = made_bytes(self._table, count, self._bytes_of(rows))
-            if needed <= self._reserved_bytes or count == 1:
-                break
-            count //= 2
-        self._beyond.settle(max(0, needed - self._reserved_bytes), single=True)
-        self._decoded, self._first = self._table.decode(rows), self._row
+            at_once, reserved = wanted, max(wanted * each, reserved)
+        self._made.begin(batch, self._row, reserved, at_once, self._bytes_of)
 
     def _pass(self, n: int) -> None:
         """Counts some rows as given."""
-        assert self._decoded is not None
         self._row += n
-        if self._row == self._batch.num_rows:
+        if not self._made.take(n):
             self._next()
-        elif self._row == self._first + self._decoded.num_rows:
-            self._decoded = None
 
     def _next(self) -> None:
         self._leave()
@@ -193,22 +169,17 @@ class StreamedBatches:
         self._row = 0
 
     def _leave(self) -> None:
-        self._batch = self._decoded = None
-        self._beyond.release()
+        self._made.leave()
         if self._luxury is not None:
             self._luxury.release()
             self._luxury = None
 
     def skip(self, n: int) -> int:
-        if self._batch is None:  # how many rows a batch has shows when it is read
+        if not self._made.num_left:  # how many rows a batch has shows when it is read
             return 0 if (block := self.read(1, _NoRoom())) is None else block.size
-        skipped = min(n, self._batch.num_rows - self._row)
-        self._row += skipped
-        if self._row == self._batch.num_rows:
-            self._next()
-        elif self._decoded is not None and self._row >= self._first + self._decoded.num_rows:
-            self._decoded = None
-        return int(skipped)
+        skipped = min(n, self._made.num_left)
+        self._pass(skipped)
+        return skipped
 
     def position(self) -> State:
         return [self._number, self._row]

@@ -6,23 +6,25 @@ file has room for.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..element import string
 from ..errors import FormatError
 from ..memory.compression import unpacking
 from ..memory.footer import BLOCK, blocks_place, dictionaries_place, num_rows
 from .arrow_arrays import TableColumns
 
-__all__ = ["BatchSize", "BatchSizes", "buffers_of", "few_rows", "made_bytes"]
+__all__ = ["BatchSize", "BatchSizes", "buffers_of", "bytes_made_of", "few_rows", "made_bytes"]
 
 _MAGIC = b"ARROW1"
 _CONTINUES = b"\xff\xff\xff\xff"
 # Rows that are objects are made a few at a time where there is room for no more.
 _FEW_ROWS, _FEW_BYTES = 64, 1 << 16
-# What an array that is a row takes beside its values, and a string.
-_ARRAY_BYTES, _STRING_BYTES = 160, 64
+# What an array that is a row takes beside its values, and a string, each with its place among others.
+_ARRAY_BYTES, _STRING_BYTES = 160, 56
 
 
 class BatchSize(NamedTuple):
@@ -50,11 +52,29 @@ class BatchSize(NamedTuple):
 
 
 def made_bytes(table: TableColumns, num_rows: int, nbytes: int) -> int:
-    """What rows take that were made of so many bytes in Arrow's buffers; 0 where they are views of those."""
+    """What rows take that were made of so many bytes in Arrow's buffers; 0 where they are views of those.
+
+    How many strings lists of any length have only the rows themselves tell: see `bytes_made_of`.
+    """
     if all(leaf.is_view for leaf in table.leaves):
         return 0
-    objects = sum(_ARRAY_BYTES if leaf.varies else _STRING_BYTES for leaf in table.leaves if leaf.row_bytes is None)
-    return 2 * nbytes + num_rows * objects
+    strings = sum(math.prod(leaf.sizes) for leaf in table.leaves if leaf.dtype == string and not leaf.varies)
+    arrays = sum(leaf.varies for leaf in table.leaves)
+    return 2 * nbytes + num_rows * (strings * _STRING_BYTES + arrays * _ARRAY_BYTES)
+
+
+def bytes_made_of(table: TableColumns, rows: Any, nbytes: int | None = None) -> int:
+    """The same for rows that are at hand; `nbytes` is what they take in Arrow's buffers, unless it is what they say."""
+    made = made_bytes(table, rows.num_rows, rows.nbytes if nbytes is None else nbytes)
+    lists = [leaf for leaf in table.leaves if leaf.dtype == string and leaf.varies]
+    return made + _STRING_BYTES * sum(_num_values(array) for array, _ in table.arrays(rows, lists))
+
+
+def _num_values(lists: Any) -> int:
+    """How many values are in lists, or in lists in lists."""
+    while hasattr(lists, "flatten") and lists.type.num_fields == 1:
+        lists = lists.flatten()
+    return len(lists)
 
 
 def few_rows(row_bytes: int) -> int:

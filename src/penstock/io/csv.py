@@ -123,7 +123,7 @@ class FromCsv(StreamsFiles, Op):
         return self._table.spec(UNKNOWN)
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        return of_chunks(sizes, self.buffer_size, self._paths)
+        return of_chunks(sizes, self.buffer_size, self._paths, self._table)
 
     def open(self, context: Context) -> Cursor:
         def open_rows(path: str, position: State) -> ChunkedRows:

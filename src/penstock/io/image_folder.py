@@ -36,7 +36,7 @@ class FromImageFolder(Op):
     Args:
         root: A folder with a folder for each class, as a path or a URI.
         class_names: The classes to read, in the order of their labels. None: all, sorted by name.
-        extensions: How the names of images end; others are left out.
+        extensions: How the names of images end, in any case; others are left out.
         follow_links: Whether folders within those of the classes may be links.
 
     Memory: the names.
@@ -82,11 +82,12 @@ class FromImageFolder(Op):
         """Names in Keras's order: class by class, folder by folder, sorted."""
         assert self.class_names is not None
         base = (local_path(self.root) if is_local(self.root) else self.root).rstrip("/")
+        endings = tuple(ending.lower() for ending in self.extensions)
         by_class: dict[str, list[bytes]] = {name: [] for name in self.class_names}
         for folder, files in folders:
             of_class = by_class.get(folder.split("/")[0])
             if of_class is not None:
-                images = [name for name in files if name.lower().endswith(tuple(self.extensions))]
+                images = [name for name in files if name.lower().endswith(endings)]
                 of_class += [f"{base}/{folder}/{name}".encode(errors="surrogateescape") for name in images]
         labels = [label for label, names in enumerate(by_class.values()) for _ in names]
         return [name for names in by_class.values() for name in names], labels

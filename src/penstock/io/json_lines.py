@@ -117,7 +117,7 @@ class FromJsonLines(StreamsFiles, Op):
         return self._table.spec(UNKNOWN)
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        return of_chunks(sizes, self.buffer_size, self._paths)
+        return of_chunks(sizes, self.buffer_size, self._paths, self._table)
 
     def open(self, context: Context) -> Cursor:
         rows = _JsonRows(self._table, self._schema, self.columns is None)

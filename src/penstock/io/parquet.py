@@ -16,7 +16,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, leaf_bytes
+from ..element import Failed
 from ..errors import BadArgument, FormatError, OverBudget, SpillError
 from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes, times
@@ -24,6 +24,7 @@ from ..plan.op import Context, Op, Room
 from ..spec import UNKNOWN, Spec
 from .arrow_arrays import Decoded, TableColumns
 from .columns_in_turn import ColumnsInTurn
+from .made_rows import MadeRows
 from .parquet_file import Layout, OpenParquet, RowGroup, brief
 from .paths import expand_paths, is_local, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
@@ -154,8 +155,7 @@ class _Rows:
         self._decoded_lease = context.share.acquire(0)
         self._luxury: Any = None
         self._batches: Generator[Any, None, None] | None = None
-        self._decoded: Decoded | None = None
-        self._offset = 0  # of the next row in what is decoded
+        self._made = MadeRows(table, context.share)
         self._unpurged_bytes = 0
         self._to_drop = self._row  # rows of the group before the position
         self._damage: str | None = None  # why no more rows of the group can be read
@@ -167,14 +167,14 @@ class _Rows:
         self._before = sum(self._open.rows_by_group[: self._group])
 
     def read(self, n: int, room: Room) -> Block | None:
-        while self._decoded is None:
+        while not self._made.num_left:
             if self._group >= len(self._open.rows_by_group):
                 return None
             if self._damage is None:
                 self._decode()
             if self._damage is not None:
                 return self._failed(n, self._damage)
-        decoded, start = self._decoded, self._offset
+        decoded, start = self._made.reach()
         stop = min(start + n, decoded.num_rows)
         if self._table.is_exact and not decoded.bad:
             stop = min(stop, start + self._context.transit.fitting(n))
@@ -182,9 +182,7 @@ class _Rows:
         else:
             block, stop = self._counted(decoded, start, stop, room)
         self._row += stop - start
-        self._offset = stop
-        if stop == decoded.num_rows:
-            self._forget()
+        self._made.take(stop - start)
         return block
 
     def _counted(self, decoded: Decoded, start: int, stop: int, room: Room) -> tuple[Block, int]:
@@ -200,7 +198,7 @@ class _Rows:
         return block, stop
 
     def _where(self, row: int) -> str:
-        return f"{self._path}, row {self._before + self._row + row - self._offset:,}"
+        return f"{self._path}, row {self._before + self._row + self._made.first + row - self._made.row:,}"
 
     def _failed(self, n: int, damage: str) -> Block:
         """The next rows of a row group that cannot be read: errors, so that every row keeps its place."""
@@ -235,8 +233,8 @@ class _Rows:
             if self._unpurged_bytes > self._context.share.budget_bytes // _PURGED_PART:
                 self._unpurged_bytes = 0
                 pa.default_memory_pool().release_unused()
-            self._decoded_lease.settle(max(self._decoded_lease.nbytes, self._excess(batch)), single=True)
-            decoded = self._table.decode(batch)
+            luxury = 0 if self._luxury is None else self._luxury.nbytes
+            self._decoded_lease.settle(max(self._decoded_lease.nbytes, batch.nbytes - luxury), single=True)
         except SpillError:  # nothing is wrong with the file: the row group begins again, at this row
             self._leave_group()
             self._to_drop = self._row
@@ -247,10 +245,10 @@ class _Rows:
         except (pa.ArrowException, OSError) as error:
             self._give_up(f"{self._at}: expected Parquet data, got: {brief(error)}")
             return
-        dropped = min(self._to_drop, decoded.num_rows)
+        dropped = min(self._to_drop, batch.num_rows)
         self._to_drop -= dropped
-        if dropped < decoded.num_rows:
-            self._decoded, self._offset = decoded, dropped
+        if dropped < batch.num_rows:
+            self._made.begin(batch, dropped, self._decoded_lease.nbytes + luxury - batch.nbytes)
 
     @property
     def _at(self) -> str:
@@ -259,14 +257,6 @@ class _Rows:
     def _give_up(self, why: str) -> None:
         self._leave_group()
         self._damage = why
-
-    def _excess(self, batch: Any) -> int:
-        """What a batch takes beyond what was reserved for it as a luxury."""
-        num_rows: int = batch.num_rows
-        objects = sum(leaf.row_bytes is None for leaf in self._table.leaves) * leaf_bytes(b"") * num_rows
-        held: int = 0 if self._luxury is None else self._luxury.nbytes
-        nbytes: int = batch.nbytes
-        return max(0, nbytes + objects - held)
 
     def _begin_group(self) -> None:
         group = self._open.group(self._group, self._table, by_pages=True)
@@ -311,15 +301,11 @@ class _Rows:
         self._damage = None
 
     def _leave_group(self) -> None:
-        self._forget()
+        self._made.leave()
         if self._batches is not None:
             self._batches.close()
             self._batches = None
         self._release()
-
-    def _forget(self) -> None:
-        self._decoded = None
-        self._offset = 0
 
     def _release(self) -> None:
         self._pages.release()
@@ -336,16 +322,14 @@ class _Rows:
                 self._end_group()
                 skipped += left
                 continue
-            if self._decoded is None:
+            if not self._made.num_left:
                 self._to_drop += n - skipped  # nothing is, where the group is damaged
                 self._row += n - skipped
                 return n
-            passed = min(n - skipped, self._decoded.num_rows - self._offset)
-            self._offset += passed
+            passed = min(n - skipped, self._made.num_left)
+            self._made.take(passed)
             self._row += passed
             skipped += passed
-            if self._offset == self._decoded.num_rows:
-                self._forget()
         return skipped
 
     def position(self) -> State:

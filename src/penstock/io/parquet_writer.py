@@ -24,6 +24,8 @@ __all__ = ["ParquetWriter"]
 _TIMES_HELD = 3
 _GROUP_BYTES = 64 << 20
 _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
+# So many arrays of single rows wait at a time, of all columns together; then those of a column become one.
+_MOST_SINGLE, _FEWEST_SINGLE = 1 << 12, 8
 
 
 class ParquetWriter:
@@ -48,7 +50,7 @@ class ParquetWriter:
         self._most_bytes = max(1, min(_GROUP_BYTES, share.budget_bytes // (8 * _TIMES_HELD)))
         self._compression = compression
         self._lease = share.acquire(0)
-        self._waiting: list[list[np.ndarray]] = []  # of each leaf the rows, some stacked in each array
+        self._waiting: list[_Rows] = []  # of each leaf
         self._num_waiting = 0
         self._nbytes = 0
         self._num_rows = 0
@@ -91,8 +93,8 @@ class ParquetWriter:
         for i, (more, spec) in enumerate(zip(leaves, self._specs, strict=True)):
             if spec.dtype.kind in "mM" and np.isnat(more).any():
                 raise self._not_a_time(more, i)
-        for stacks, more in zip(self._waiting, leaves, strict=True):
-            stacks.append(more)
+        for rows, more in zip(self._waiting, leaves, strict=True):
+            rows.add(more)
         self._num_waiting += count
 
     def _not_a_time(self, leaf: np.ndarray, number: int) -> BadArgument:
@@ -151,7 +153,7 @@ class ParquetWriter:
         import pyarrow.parquet as pq
 
         assert self._structure is not None
-        columns = [_column(stacks, spec) for stacks, spec in zip(self._waiting, self._specs, strict=True)]
+        columns = [rows.column() for rows in self._waiting]
         names, arrays = _nested(_named(self._structure), iter(columns))
         table = pa.table(dict(zip(names, arrays, strict=True)))
         with self._new.writing():
@@ -160,7 +162,7 @@ class ParquetWriter:
             if self._num_waiting:
                 self._writer.write_table(table, row_group_size=self._num_waiting)
         self._num_rows += self._num_waiting
-        self._waiting = [[] for _ in self._specs]
+        self._wait_for_none()
         self._num_waiting = self._nbytes = 0
         self._lease.settle(self._new.held_bytes)
 
@@ -188,8 +190,12 @@ class ParquetWriter:
                 raise BadType(f"expected arrays whose inner dimensions are known, got {describe(spec)}")
             self._specs.append(leaf)
         _named(structure)
-        self._waiting = [[] for _ in leaves]
+        self._wait_for_none()
         self._structure = structure
+
+    def _wait_for_none(self) -> None:
+        most_single = max(_FEWEST_SINGLE, _MOST_SINGLE // max(1, len(self._specs)))
+        self._waiting = [_Rows(spec, most_single) for spec in self._specs]
 
 
 def _has_arrow_type(dtype: np.dtype[Any]) -> bool:
@@ -209,17 +215,46 @@ def _stack_of_one(leaf: Any) -> np.ndarray:
     return stack
 
 
-def _column(stacks: list[np.ndarray], spec: TensorSpec) -> Any:
-    """One leaf of all rows as an Arrow array."""
-    import pyarrow as pa
+class _Rows:
+    """The rows of one leaf that wait for a row group: their values, and how many each has where that varies.
 
-    shape: Any = spec.shape
-    flat = np.concatenate([stack.reshape(-1) for stack in stacks]) if stacks else np.empty(0, spec.dtype)
-    if shape[:1] != (None,):
-        return _fixed(_flat(flat, spec.dtype), shape)
-    lengths = [stack.shape[1] for stack in stacks for _ in range(len(stack))]
-    inner = _fixed(_flat(flat, spec.dtype), shape[1:])
-    return pa.LargeListArray.from_arrays(pa.array(np.cumsum([0, *lengths]), pa.int64()), inner)
+    Of small rows the array around each would take many times its values: they are put together as they come.
+    """
+
+    def __init__(self, spec: TensorSpec, most_single: int) -> None:
+        self._spec = spec
+        self._most_single = most_single
+        self._varies = (spec.shape or ())[:1] == (None,)
+        self._single: list[np.ndarray] = []  # the last ones, as they came
+        self._joined: list[np.ndarray] = []
+        self._lengths: list[np.ndarray] = []
+
+    def add(self, stack: np.ndarray) -> None:
+        """Takes some rows, stacked."""
+        self._single.append(stack)
+        if len(self._single) >= self._most_single:
+            self._join()
+
+    def _join(self) -> None:
+        if not self._single:
+            return
+        self._joined.append(np.concatenate([stack.reshape(-1) for stack in self._single]))
+        if self._varies:
+            sizes = [stack.shape[1] for stack in self._single]
+            self._lengths.append(np.repeat(sizes, [len(stack) for stack in self._single]))
+        self._single = []
+
+    def column(self) -> Any:
+        """All of them as an Arrow array."""
+        import pyarrow as pa
+
+        self._join()
+        spec, shape = self._spec, self._spec.shape or ()
+        values = _flat(np.concatenate([np.empty(0, spec.dtype), *self._joined]), spec.dtype)
+        if not self._varies:
+            return _fixed(values, shape)
+        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *self._lengths]))
+        return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), _fixed(values, shape[1:]))
 
 
 def _flat(values: np.ndarray, dtype: np.dtype[Any]) -> Any:
@@ -228,7 +263,7 @@ def _flat(values: np.ndarray, dtype: np.dtype[Any]) -> Any:
     return pa.array(values.tolist(), pa.large_binary()) if dtype == string else pa.array(values)
 
 
-def _fixed(flat: Any, shape: tuple[int, ...]) -> Any:
+def _fixed(flat: Any, shape: tuple[Any, ...]) -> Any:
     """A flat array as fixed-size lists of this shape."""
     import pyarrow as pa
 

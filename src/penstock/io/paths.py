@@ -71,17 +71,24 @@ def path_given(spec: Any, argument: str) -> str:
     """One path or URI, as text."""
     if not isinstance(spec, (str, bytes, os.PathLike)):
         raise BadType(f"{argument}: expected a path, got {type(spec).__name__} {spec!r:.60}")
-    return os.fsdecode(spec)
+    return _text(spec, argument)
 
 
 def _names(spec: Any, argument: str) -> list[str]:
     if isinstance(spec, (str, bytes, os.PathLike)):
-        return [os.fsdecode(spec)]
+        return [_text(spec, argument)]
     if isinstance(spec, np.ndarray) and spec.ndim <= 1:
         spec = spec.reshape(-1).tolist()
     if not isinstance(spec, (list, tuple)) or not all(isinstance(name, (str, bytes, os.PathLike)) for name in spec):
         raise BadType(f"{argument}: expected a path or a list of paths, got {type(spec).__name__} {spec!r:.60}")
-    return [os.fsdecode(name) for name in spec]
+    return [_text(name, argument) for name in spec]
+
+
+def _text(given: Any, argument: str) -> str:
+    name = os.fsdecode(given)
+    if "\0" in name:  # what opens files raises a bare ValueError, which no `ignore_errors` counts by file
+        raise BadArgument(f"{argument}: expected the name of a file, got {name!r:.80}: no name has a NUL in it")
+    return name
 
 
 def _matches(pattern: str, argument: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 A file is read through a window. The whole rows in it are one chunk, which Arrow turns into columns of the types that
 were found in the first block of the first file. Where that fails, the chunk is halved until the rows that do not fit
-stand alone: they are errors in their place, and all others are read.
+stand alone: they are errors in their place, and all others are read. A half is parsed when it is its turn: of many rows
+that do not fit only one is an error at a time.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from ..block import Block
 from ..cursor import State, expect_list
 from ..element import Failed, string
 from ..errors import BadArgument, BadType, FormatError
-from ..plan.footprint import Footprint, Sizes
+from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Room
 from ..spec import TensorSpec
-from .arrow_arrays import Decoded, TableColumns
+from .arrow_arrays import TableColumns
+from .arrow_sizes import made_bytes
 from .file_window import SMALLEST_BYTES, FileWindow, closed_on_error, of_stream
 from .inflate import InflatedStream
+from .made_rows import MadeRows
 from .paths import open_stream, stored_compression
 
 __all__ = ["ChunkedRows", "RowFormat", "arrow_types", "first_block", "of_chunks", "parsing_pool", "rows_that_parse"]
@@ -72,8 +75,9 @@ class ChunkedRows:
         self._window = window
         self._lease = share.acquire(0)
         self._luxury: Any = None
-        self._pieces: deque[Decoded | FormatError] = deque()
-        self._offset = 0  # rows of the first piece that were given
+        self._made = MadeRows(row_format.table, share)  # of the first piece, if that is one of rows
+        # What is left of the chunk: text. The first may be parsed: a record batch, or an error in the place of a row.
+        self._pieces: deque[Any] = deque()
         with closed_on_error(self):
             self._lease.settle(_GROWTH * SMALLEST_BYTES, single=True)
             self._chunk_bytes = self._reserve(len(window.data))
@@ -96,17 +100,17 @@ class ChunkedRows:
         return SMALLEST_BYTES
 
     def read(self, n: int, room: Room) -> Block | None:
-        if not self._pieces and not self._next_chunk():
+        piece = self._reach_piece()
+        if piece is None:
             return None
-        piece = self._pieces[0]
         if isinstance(piece, FormatError):
             self._pass(1)
             return Block.of_rows([Failed(piece)], has_failures=True)
-        start = self._offset
-        stop = min(start + n, piece.num_rows)
+        decoded, start = self._made.reach()
+        stop = min(start + n, decoded.num_rows)
         most = self._context.transit.room_bytes
         while True:
-            block = piece.block(start, stop, np.empty, self._where)
+            block = decoded.block(start, stop, np.empty, self._where)
             if stop - start == 1 or block.nbytes <= most:
                 break
             stop = start + (stop - start) // 2
@@ -115,34 +119,44 @@ class ChunkedRows:
         return block
 
     def _where(self, row: int) -> str:
-        return f"{self._path}, row {self._number + self._given + row - self._offset:,}"
+        return f"{self._path}, row {self._number + self._given + self._made.first + row - self._made.row:,}"
 
     def _pass(self, n: int) -> None:
         """Counts some rows of the first piece as given."""
-        piece = self._pieces[0]
         self._given += n
-        self._offset += n
-        if isinstance(piece, FormatError) or self._offset == piece.num_rows:
+        if isinstance(self._pieces[0], FormatError) or not self._made.take(n):
             self._pieces.popleft()
-            self._offset = 0
+
+    def _reach_piece(self) -> Any:
+        """The next rows that could be parsed, or the error of one that could not; None at the end of the file."""
+        while self._pieces or self._next_chunk():
+            if not isinstance(self._pieces[0], bytes):
+                return self._pieces[0]
+            self._parse(self._pieces.popleft())
+        return None
 
     def _next_chunk(self) -> bool:
-        """Parses the next rows; False at the end of the file."""
+        """Takes the next rows, as text; False at the end of the file."""
         window = self._window
-        while not self._pieces:
-            self._number += self._given
-            self._given = 0
-            self._start = window.offset
-            end = self._reach_rows()
-            if end == window.start:
-                return False
-            with memoryview(window.data) as view:
-                text = bytes(view[window.start : end])
-            if _GROWTH * len(text) > self._lease.nbytes + (0 if self._luxury is None else self._luxury.nbytes):
-                self._lease.settle(_GROWTH * len(text), single=True)
-            self._pieces.extend(self._parsed(text, self._number))
-            window.drop(end - window.start)
+        self._number += self._given
+        self._given = 0
+        self._start = window.offset
+        end = self._reach_rows()
+        if end == window.start:
+            return False
+        with memoryview(window.data) as view:
+            text = bytes(view[window.start : end])
+        if _GROWTH * len(text) > self._reserved_bytes:
+            self._lease.settle(_GROWTH * len(text), single=True)
+        self._pieces.append(text)
+        window.drop(end - window.start)
         return True
+
+    @property
+    def _reserved_bytes(self) -> int:
+        """For a chunk and what is made of it."""
+        luxury: int = 0 if self._luxury is None else self._luxury.nbytes
+        return self._lease.nbytes + luxury
 
     def _reach_rows(self) -> int:
         """Where the last whole row in the window ends; its start at the end of the file."""
@@ -156,30 +170,33 @@ class ChunkedRows:
             elif not window.double():
                 return window.stop
 
-    def _parsed(self, text: bytes, number: int) -> list[Decoded | FormatError]:
-        """The rows of a chunk, in pieces: those that fit, and an error for each that does not."""
+    def _parse(self, text: bytes) -> None:
+        """Puts rows in front of the others: parsed, or in two halves if one of them does not fit."""
         import pyarrow as pa
 
         blank = self._format.blank
         if not text.strip(blank):
-            return []
+            return
         try:
-            return [self._format.table.decode(self._format.parse(text))]
+            batch = self._format.parse(text)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             rows = [row for row in self._format.split(text) if row.strip(blank)]
             if len(rows) == 1:
-                return [FormatError(f"{self._path}, row {number:,}{self._format.explain(error, rows[0])}")]
-        half = len(rows) // 2
-        first = self._parsed(b"".join(rows[:half]), number)
-        passed = sum(1 if isinstance(piece, FormatError) else piece.num_rows for piece in first)
-        return first + self._parsed(b"".join(rows[half:]), number + passed)
+                where = f"{self._path}, row {self._number + self._given:,}"
+                self._pieces.appendleft(FormatError(f"{where}{self._format.explain(error, rows[0])}"))
+            else:
+                half = len(rows) // 2
+                self._pieces.extendleft([b"".join(rows[half:]), b"".join(rows[:half])])
+            return
+        waiting = sum(map(len, self._pieces))
+        self._pieces.appendleft(batch)
+        self._made.begin(batch, 0, max(0, self._reserved_bytes - batch.nbytes - waiting))
 
     def skip(self, n: int) -> int:
         skipped = 0
         try:
-            while skipped < n and (self._pieces or self._next_chunk()):
-                piece = self._pieces[0]
-                passed = 1 if isinstance(piece, FormatError) else min(n - skipped, piece.num_rows - self._offset)
+            while skipped < n and (piece := self._reach_piece()) is not None:
+                passed = 1 if isinstance(piece, FormatError) else min(n - skipped, self._made.num_left)
                 self._pass(passed)
                 skipped += passed
         except FormatError:
@@ -195,6 +212,7 @@ class ChunkedRows:
 
     def close(self) -> None:
         self._pieces.clear()
+        self._made.leave()
         self._window.close()
         self._lease.release()
         if self._luxury is not None:
@@ -202,10 +220,11 @@ class ChunkedRows:
             self._luxury = None
 
 
-def of_chunks(sizes: Sizes, buffer_size: int | None, paths: tuple[str, ...]) -> Footprint:
+def of_chunks(sizes: Sizes, buffer_size: int | None, paths: tuple[str, ...], table: TableColumns) -> Footprint:
     """What a source holds that parses chunks."""
     inflated = InflatedStream.held_bytes if any(map(stored_compression, paths)) else 0
-    footprint = of_stream(sizes, buffer_size, inflated + _GROWTH * SMALLEST_BYTES)
+    made = made_bytes(table, 1, times(1, sizes.output) or 0)
+    footprint = of_stream(sizes, buffer_size, inflated + _GROWTH * SMALLEST_BYTES + made)
     return dataclasses.replace(footprint, reason="a part of a file, its rows as columns, and one element on its way")
 
 

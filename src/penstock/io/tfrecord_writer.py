@@ -18,12 +18,15 @@ from ..errors import BadArgument, BadType
 from .new_file import NewFile
 from .paths import path_given
 
-__all__ = ["TFRecordOptions", "TFRecordWriter", "compression_of"]
+__all__ = ["COMPRESSING_BYTES", "TFRecordOptions", "TFRecordWriter", "compression_of"]
+
+#: What a writer holds that compresses: zlib's window, its tables, and what was compressed last.
+COMPRESSING_BYTES = 280_000
 
 _FRAME_BYTES = 16
 _BUFFER_BYTES = 256 * 1024
 _WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
-#: The buffer of a closed writer: no record fits, and the way for those finds it closed.
+#: The buffer of a new writer, and of a closed one: no record fits, and the way for those makes one, or finds it closed.
 _NO_ROOM = RecordBuffer(bytearray())
 
 
@@ -86,8 +89,8 @@ class TFRecordWriter:
         if options.compression_type is not None:
             level = -1 if options.compression_level is None else options.compression_level
             self._compress = zlib.compressobj(level, wbits=_WINDOW_BITS[options.compression_type])
-        self._buffer = bytearray(_BUFFER_BYTES)
-        self._framed = RecordBuffer(self._buffer)
+        self._buffer = bytearray()  # made with the first record: blocks that are framed already do without
+        self._framed = _NO_ROOM
         self._file = self._new.open()
 
     def write(self, record: bytes) -> None:
@@ -103,6 +106,9 @@ class TFRecordWriter:
             record = bytes(record)
         self._open()
         self._empty_buffer()
+        if not self._buffer:
+            self._buffer = bytearray(_BUFFER_BYTES)
+            self._framed = RecordBuffer(self._buffer)
         if not self._framed.add(record):
             framed = bytearray(len(record) + _FRAME_BYTES)
             frame_record(record, framed, 0)

@@ -108,6 +108,16 @@ def pngs() -> dict[str, bytes]:
     }
 
 
+def wiped(disposal: int) -> bytes:
+    """A GIF of frames with holes in other places, which say what becomes of them before the next is drawn."""
+    frames = []
+    for number in range(3):
+        alpha = np.full((19, 27, 1), 255, np.uint8)
+        alpha[3 + 4 * number : 9 + 4 * number, 3:9] = 0
+        frames.append(Image.fromarray(np.concatenate((photo(19, 27, seed=number), alpha), 2)))
+    return saved(frames[0], "GIF", save_all=True, append_images=frames[1:], disposal=disposal)
+
+
 def gifs() -> dict[str, bytes]:
     pictures = [Image.fromarray(photo(19, 27, seed=seed)).quantize(60) for seed in range(3)]
     still, moved = photo(19, 27), photo(19, 27)
@@ -124,4 +134,6 @@ def gifs() -> dict[str, bytes]:
             duration=100,
         ),
         "transparent": saved(Image.fromarray(np.concatenate((still, alpha), 2)), "GIF"),
+        "frames to be wiped": wiped(2),
+        "frames to be put back": wiped(3),
     }

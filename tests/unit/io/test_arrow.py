@@ -77,6 +77,15 @@ def test_times_with_a_zone_are_in_utc() -> None:
     assert row == dict.fromkeys(kinds, np.datetime64("2020-07-01T12:00:00.000000"))
 
 
+def test_fields_of_one_name_are_refused_at_any_depth() -> None:
+    """A dict could hold only one of them, and the other would be lost."""
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    for column in (twice, pa.StructArray.from_arrays([twice], ["x"])):
+        with pytest.raises(ps.errors.BadArgument, match=r"names of their own in s(\.x)?, got \['x'\] more than once"):
+            ps.Dataset.from_arrow(pa.table({"s": column}))
+    assert list(ps.Dataset.from_arrow(pa.table({"s": twice, "y": [3]}), columns=["y"])) == [{"y": 3}]
+
+
 def test_nulls_are_refused_or_filled() -> None:
     table = pa.table({"x": [1, None, 3] * 4, "st": [{"a": 1}, {"a": 2}, None] * 4})
     dataset = ps.Dataset.from_arrow(table)

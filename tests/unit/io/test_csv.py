@@ -1,5 +1,6 @@
 """CSV files as dicts: types, positions, budgets, rows that do not fit."""
 
+import gc
 import gzip
 from pathlib import Path
 
@@ -84,6 +85,20 @@ def test_rows_that_do_not_fit_are_errors_in_their_place(tmp_path: Path) -> None:
     assert found == ["row 20, column x", "row 50", "row 70"]
     filled = ps.Dataset.from_csv(tmp_path / "a.csv", dtypes={"x": np.int64}, fill_null=-1, on_error="skip")
     assert [int(row["x"]) for row in filled][69 - 2 + 1] == -1
+
+
+def test_rows_that_do_not_fit_are_errors_when_it_is_their_turn(tmp_path: Path) -> None:
+    """An error takes a thousand bytes: those of all rows in a part of a file would be many times that part."""
+    (tmp_path / "a").write_text("x\n" + "ab\n" * 300 + "7\n")
+    with ps.Dataset.from_csv(tmp_path / "a", dtypes={"x": "int64"}).run() as run:
+        for number in range(3):
+            with pytest.raises(ps.errors.FormatError, match=rf"row {number}, column x: expected int64, got 'ab'"):
+                next(run)
+        assert sum(isinstance(found, ps.errors.FormatError) for found in gc.get_objects()) < 10
+        for _ in range(297):
+            with pytest.raises(ps.errors.FormatError):
+                next(run)
+        assert next(run) == {"x": 7}
 
 
 def test_mistakes_are_refused(tmp_path: Path) -> None:

@@ -98,6 +98,8 @@ def test_what_counts_as_an_image(tmp_path: Path) -> None:
     assert [contents for contents, _ in ds] == [b"a/x.JPG", b"a/y.jpeg", b"a/deep/er/w.bmp"]
     texts = ps.Dataset.from_image_folder(str(root).encode(), decode=False, extensions=[".txt"])
     assert [contents for contents, _ in texts] == [b"a/z.txt"]
+    photos = ps.Dataset.from_image_folder(root, decode=False, extensions=[".JPG", ".Jpeg"])
+    assert [contents for contents, _ in photos] == [b"a/x.JPG", b"a/y.jpeg"]
 
 
 def test_links(tmp_path: Path) -> None:

@@ -62,6 +62,10 @@ def test_what_is_no_name_is_refused(folder: Path) -> None:
         expand_paths(str(folder / "*.none"))
     with pytest.raises(ValueError, match="file system that pyarrow has, got 'nothing://x/y'"):
         list(ps.TextLineDataset("nothing://x/y"))
+    with pytest.raises(ValueError, match=r"paths: expected the name of a file, got 'a\\x00b': no name has a NUL in it"):
+        expand_paths(["c", b"a\0b"], "paths")
+    with pytest.raises(ValueError, match="path: expected the name of a file"):
+        ps.io.TFRecordWriter("a\0b")
 
 
 def test_file_uris(folder: Path) -> None:

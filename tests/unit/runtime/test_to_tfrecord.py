@@ -1,6 +1,7 @@
 """to_tfrecord: what is written, where, and what an error leaves."""
 
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,18 @@ def test_large_elements_are_written_within_a_budget(tmp_path: Path) -> None:
     dataset = D.from_tensor_slices(columns).with_options(ps.Options(memory="4MB"))
     (file,) = dataset.to_tfrecord(tmp_path / "a")
     assert sum(1 for _ in ps.TFRecordDataset(file)) == 400
+
+
+def test_many_files_at_a_time_are_within_the_budget(tmp_path: Path) -> None:
+    """What each file holds while it is open: where records are compressed, zlib's tables; else nothing."""
+    dataset = D.from_tensor_slices(COLUMNS)
+    with pytest.raises(ps.errors.ElementTooLarge, match="asked for 28 MB more"):
+        dataset.with_options(ps.Options(memory="16MB")).to_tfrecord(tmp_path / "a", 100, "GZIP")
+    assert not os.listdir(tmp_path)
+    assert len(dataset.with_options(ps.Options(memory="32MB")).to_tfrecord(tmp_path / "b", 100, "GZIP")) == 100
+    tracemalloc.start()
+    try:
+        dataset.with_options(ps.Options(memory="4MB")).to_tfrecord(tmp_path / "c", 100)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
