@@ -107,7 +107,7 @@ def _parse_size(name: str, value: Any, how: str) -> int:
     if isinstance(value, str):
         match = re.fullmatch(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
         unit = _UNITS.get(match[2].upper()) if match else None
-        if match is None or unit is None:
+        if match is None or unit is None or (unit == 1 and "." in match[1]):  # "1.5" of what?
             raise BadArgument(f"{name}: cannot read {value!r}; {how}")
         nbytes = int(float(match[1].replace("_", "").replace(",", "")) * unit)
     else:

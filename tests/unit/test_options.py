@@ -48,6 +48,8 @@ def test_budgets_in_all_spellings(memory: Any, nbytes: int) -> None:
     ("64XB", ValueError, "cannot read '64XB'"),
     ("-1MB", ValueError, "cannot read '-1MB'"),
     ("", ValueError, "cannot read ''"),
+    ("1.5", ValueError, r"cannot read '1\.5'"),
+    ("0.25", ValueError, r"cannot read '0\.25'"),
     (True, TypeError, "got bool True"),
     ([1], TypeError, r"got list \[1\]"),
     (np.array([64]), TypeError, r"got ndarray array\(\[64\]\)"),

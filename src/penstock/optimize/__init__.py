@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..plan.node import Node
 from .absorb_order import absorb_order
 from .collate_maps import collate_maps
+from .cut_batches import cut_batches
 from .driver import Rewrite, Rule, Step, optimize
 from .drop_noops import drop_noops
 from .fill_batches import fill_batches
@@ -21,7 +22,7 @@ from .sink_order import sink_order
 __all__ = ["PASSES", "Rewrite", "Rule", "Step", "optimize", "optimized"]
 
 PASSES: tuple[tuple[Rule, ...], ...] = (
-    (drop_noops, parse_blocks),
+    (drop_noops, cut_batches, parse_blocks),
     (merge_neighbours, absorb_order, sink_order, regroup_rows),
     (fill_batches, collate_maps),
     (gather_batches,),

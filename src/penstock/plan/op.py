@@ -369,7 +369,7 @@ class Op:
 
     @property
     def batches_of(self) -> tuple[int, bool] | None:
-        """How many elements it makes each batch of, and whether a last one with fewer is left out."""
+        """How many elements it makes each batch of, its `batch_size`, and whether a last one with fewer is left out."""
         return None
 
     def in_batches_of(self, size: int, drop_remainder: bool) -> Op:

@@ -62,7 +62,7 @@ def test_what_is_rewritten(written: Callable[[Any], Any], sizes: list[int]) -> N
 
 
 def test_two_functions_that_became_one_count_as_one() -> None:
-    dataset = D.from_tensor_slices(["a", "b"]).map(load, 2).map(of_numbers, 2).batch(16)
+    dataset = D.from_tensor_slices(["a", "b"] * 8).map(load, 2).map(of_numbers, 2).batch(16)
     assert "decoded straight into the batch" in str(dataset.explain())
 
 
