@@ -72,7 +72,7 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def test_the_ways_are_what_they_say() -> None:
-    assert [is_filled(WAYS[way](D.range(3), load)) for way in ("filled", "inline", "general")] == [True, False, False]
+    assert [is_filled(WAYS[way](D.range(30), load)) for way in ("filled", "inline", "general")] == [True, False, False]
 
 
 @pytest.mark.parametrize("num_last", [1, 3, 8, 15])
