@@ -107,7 +107,7 @@ class Calls:
 
         What is stacked needs no room but the slot's, which is on the ledger by itself.
         """
-        if room is not None and block.size > _FEW and block.columns is not None:
+        if room is not None and not room.is_of_part and block.size > _FEW and block.columns is not None:
             block = block[: num_at_once(block[:1].rows()[0])]  # rows of a table with many columns are many objects
         rows = block.rows()
         keys: Sequence[int] = range(place, place + len(rows))

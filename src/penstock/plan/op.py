@@ -75,7 +75,7 @@ class ElementFunction(Protocol):
 class Room(Protocol):
     """Counts the bytes of what a function makes, one element after the other."""
 
-    #: Whether the block is likely to be a part of a batch only, and is copied there.
+    #: Whether the block is likely a part of a batch only, and is copied there; all of it: nobody asks for the rest.
     is_of_part: bool
 
     def add(self, nbytes: int, count: int = 1) -> bool:
