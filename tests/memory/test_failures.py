@@ -145,3 +145,14 @@ def test_errors_on_their_way_need_no_room(name: str, monkeypatch: pytest.MonkeyP
     *found, run = read(dataset, minimum)
     assert tuple(found) == expected
     assert run.ledger.charged_bytes == 0
+
+
+def test_a_shuffle_takes_in_no_more_errors_than_it_has_room_for_whatever_is_asked_of_it() -> None:
+    """For each element that is drawn another comes, and it may be an error where that one was small."""
+    dataset = PIPELINES["shuffle"]()
+    num_rows = 0
+    with dataset.run(memory=11_500) as run:
+        while (block := run.pull(64)) is not None:
+            num_rows += block.size
+    assert num_rows == COUNT
+    assert run.ledger.charged_bytes == 0

@@ -135,6 +135,7 @@ class _ShuffleCursor(Cursor):
         self._filling: Progress | None = context.progress("filling the buffer", total)
         self._read = 0
         self._had_failures = False
+        self._failed_bytes = 0  # of the largest error so far
         self._has_begun = False
         self._strings: RowStrings | None = None  # where rows are held as such
         self._block_bytes = max(1, min(_BLOCK_BYTES, context.share.budget_bytes // 16))
@@ -144,16 +145,24 @@ class _ShuffleCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         least = self._transit.begin(n)
-        # Small ones come together, whatever there is to spare: one by one they would cost more than their bytes.
-        few = min(n, self._few_bytes // self._each)
-        n = max(least, min(n, max(few, self._waiting.num_at_once(self._each))))
+        n = self._num_at_once(n, 1 if self._had_failures else least)
         while wanted := self._draws.wanted(n, self._read):
             self._fill(wanted)
+            if self._had_failures and self._buffer_size is not None:
+                n = self._num_at_once(n, 1)
         if self._filling is not None:
             self._filling.close()
             self._filling = None
         self._transit.expect(self._each)  # the first may come from disk, on no account but its slot's
-        return self._drawn(n, max(least, few))
+        return self._drawn(n, max(least, self._num_few(n)))
+
+    def _num_at_once(self, n: int, least: int) -> int:
+        """How many of n to draw, before which as many are read: for each that is drawn an error may come instead."""
+        return max(least, min(n, max(self._num_few(n), self._waiting.num_at_once(self._each))))
+
+    def _num_few(self, n: int) -> int:
+        """How many small ones come together, whatever there is to spare: one by one they would cost more."""
+        return min(n, self._few_bytes // self._each)
 
     def _drawn(self, n: int, least: int) -> Block | None:
         rows = self._waiting.draw(n, least, self._transit)
@@ -194,9 +203,10 @@ class _ShuffleCursor(Cursor):
         if self._filling is not None:
             self._filling.advance(block.size)
         if block.has_failures:
-            self._had_failures = True
+            self._had_failures, self._failed_bytes = True, max(self._failed_bytes, *sizes)
         self._read += block.size
-        self._each = max(1, sizes[-1])
+        # An error may come for each that is drawn, and cannot go to disk.
+        self._each = max(1, sizes[-1], self._failed_bytes)
 
     def _drop_anchor(self) -> None:
         self._anchors.append((self._read, self._input.state()))
