@@ -37,7 +37,7 @@ ORDERS: dict[str, Callable[[Any], Any]] = {
     "in order": lambda d: d,
     "shuffled": lambda d: d.shuffle(seed=1),
     "neighbours in another order": lambda d: d.shuffle(2, seed=1),
-    "some twice": lambda d: d.take(5).repeat(3).shuffle(8, seed=1),
+    "some twice": lambda d: d.take(50).repeat(3).shuffle(8, seed=1),
     "every third": lambda d: d.shard(3, 1),
 }
 
@@ -149,7 +149,7 @@ def test_strings_are_on_the_ledger(text: np.ndarray, order: Callable[[Any], Any]
     held = 0
     with order(D.from_tensor_slices(text)).map(check).batch(len(text)).run(memory="600KB") as run:
         (found,) = run
-        assert 3_000 < held <= run.ledger.peak_bytes <= 600_000
+        assert 2_000 < held <= run.ledger.peak_bytes <= 600_000
     (expected,) = order(D.from_tensor_slices(text.astype(object))).map(check).batch(len(text)).run()
     assert found.tolist() == expected.tolist()
 
