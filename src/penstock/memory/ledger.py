@@ -131,7 +131,10 @@ class Ledger:
     def should_give_way(self) -> bool:
         """Whether its pool is overdrawn, or another run waits for room in it, and it holds more than its floors."""
         pool = self._pool
-        return pool is not None and self._slack_used > 0 and pool.lacking_bytes(pool.awaited_bytes) > 0
+        if pool is None or not self._slack_used:
+            return False
+        # What `lacking_bytes` would say, without a call: this is asked before each batch.
+        return pool.taken_bytes + pool.awaited_bytes > pool.total_bytes
 
     def give_way(self) -> None:
         """Gives back what the pool lacks, or who waits for room in it: at a time when its own thread is not at work."""
