@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import penstock as ps
+from penstock.adapters.tf_generated import _Failures
 from penstock.errors import BadArgument, BadType, SpecMismatch
 
 from .feeds import CHECKS, DTYPES, D, Pair, Sample, aligned, check_reuse, numbers_of, shuffled
@@ -186,3 +188,19 @@ def test_a_strategy_deals_out_batches() -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     dealt = strategy.experimental_distribute_dataset(shuffled().to_tf())
     assert sorted(n for batch in dealt for n in numbers_of(batch)) == list(range(64))
+
+
+def test_an_error_that_nobody_asked_for_yet_holds_no_batch() -> None:
+    failures = _Failures(tf.TensorSpec((3,), tf.int64))
+
+    def fail() -> None:
+        batch = np.zeros(3)
+        batches.append(weakref.ref(batch))
+        raise ValueError("it fails")
+
+    batches: list[Any] = []
+    try:
+        fail()
+    except ValueError as error:
+        failures.add(error)
+    assert batches[0]() is None

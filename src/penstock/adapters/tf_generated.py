@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecMismatch
+from ..frames import forget_frames
 from ..spec import INFINITE, UNKNOWN
 from .feed import Feed, FeedIterator, plain_nests
 from .tf_specs import as_stated
@@ -69,6 +70,7 @@ class _Failures:
 
     def add(self, error: Exception) -> tuple[Any, int]:
         """What stands for an element that failed."""
+        forget_frames(error)  # which have batches in hand, and it may wait for ever
         number = next(self._numbers)
         self._errors[number] = error
         if len(self._errors) > _MOST_WAITING:
