@@ -13,9 +13,13 @@ from ..block import Block, concat_blocks
 from ..element import Structure, arrays_in, nbytes_of
 from ..errors import SpecMismatch
 from .ipc import Stored
+from .joint import JointAccount
 from .place import Place, Stretch
 
-__all__ = ["Chunk", "bytes_when_read", "cut", "idle", "in_memory", "merged", "stacked"]
+__all__ = ["CHUNK_OBJECT_BYTES", "Chunk", "bytes_when_read", "cut", "idle", "in_memory", "merged", "stack"]
+
+#: A chunk's own objects.
+CHUNK_OBJECT_BYTES = 512
 
 
 class Chunk:
@@ -156,7 +160,25 @@ def _num_viewers(array: np.ndarray) -> int:
     return 0 if base is None else sys.getrefcount(base) - 2
 
 
-def stacked(chunk: Block) -> Block | None:
+def stack(chunk: Chunk, account: JointAccount, most_bytes: int) -> None:
+    """Stacks elements if they are alike, and no larger on average: that takes less, and makes batches cheap."""
+    block = chunk.block
+    assert block is not None
+    if block.columns is not None:
+        return
+    extra = block.nbytes
+    is_small = extra <= most_bytes * chunk.size and extra + CHUNK_OBJECT_BYTES <= chunk.nbytes
+    if not is_small or not account.charge(extra):
+        return
+    columns = _stacked(block)
+    if columns is not None:
+        nbytes = columns.nbytes + CHUNK_OBJECT_BYTES
+        account.discharge(chunk.nbytes - nbytes)
+        chunk.block, chunk.nbytes = columns, nbytes
+    account.discharge(extra)
+
+
+def _stacked(chunk: Block) -> Block | None:
     """The elements as columns of their own, or None if they are not alike."""
     try:
         columns = concat_blocks([chunk], np.empty)

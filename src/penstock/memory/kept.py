@@ -3,11 +3,11 @@
 The contract:
 
 1. Elements are appended in order and read by number, as often as anybody likes, by cursors of any run.
-2. They lie in *chunks*: in memory, stacked where they are small, or on disk, as one batch of an Arrow file. A chunk has
-   no more than a 16th of the smallest budget that it met, or one element; in a file that is to last, no more than every
-   run can read again. Where each chunk lies on disk is on the ledger as well, and where that has no room, chunks that
-   follow each other on disk are remembered together; in a file that is to last, so little is remembered that it does
-   not grow (`batch_index`). So what was appended is not lost.
+2. They lie in *chunks*: in memory, in columns where they are small, or on disk, as one batch of an Arrow file. A chunk
+   has no more than a 16th of the smallest budget that it met, or one element; in a file that is to last, no more than
+   every run can read again. Where each chunk lies on disk is on the ledger as well, and where that has no room, chunks
+   that follow each other on disk are remembered together; in a file that is to last, so little is remembered that it
+   does not grow (`batch_index`). So what was appended is not lost.
 3. What lies in memory is on the ledger of every run that has joined, before it is there and until that run is over.
 4. Memory is taken only while each of these runs keeps a quarter of its budget for others. When one of them is short,
    the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import os
 import threading
-from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import accumulate
 from typing import Any
 
 from ..block import Block
@@ -33,22 +31,20 @@ from ..element import Structure, nbytes_of
 from ..errors import OverBudget, PenstockError
 from .arena import slot_bytes
 from .batch_index import BATCH_INDEX_BYTES, BatchIndex
-from .chunk import Chunk, bytes_when_read, cut, idle, in_memory, merged, stacked
+from .chunk import Chunk, bytes_when_read, cut, idle, stack
 from .chunk_limits import SPARING_CHUNK_BYTES, chunk_limits, file_chunk_limits
+from .chunk_list import ChunkList
 from .joint import JointAccount
 from .ledger import Share
 from .pinned import Pinned
 from .place import BATCH_HEAD_BYTES, Files, Place, Stretch, most_index_bytes
 from .sealing import Sealed
+from .tail import Tail, columns_for
 
 __all__ = ["KeptElements"]
 
 # Where no more stays in memory than must, so many places are remembered one by one.
 _SPARING_PLACES = 32
-# Elements are stacked if they are no larger than this on average.
-_STACKED_BYTES = 1024
-# A chunk's own objects.
-_CHUNK_OBJECT_BYTES = 512
 _FEW_BUSY = 64  # elements, to look at which takes no time
 
 
@@ -70,15 +66,12 @@ class KeptElements:
         self._files = files
         self._in_memory = in_memory
         self._stopped = files is None
-        self._chunks: list[Chunk] = []
-        self._starts: list[int] = []
+        self._chunks = ChunkList()
         self._movable: list[Chunk] = []
         self._next_look = 0  # at movable chunks that were all looked at by others: when so many are kept
         self._pinned = Pinned(self._account)
-        self._tail: list[Any] = []
-        self._tail_bytes = 0  # on the ledgers
-        self._tail_length = 0  # as long as it would be on disk, about
-        self._tail_lent: set[int] = set()
+        self._tail = Tail()
+        self._are_alike = True
         self._lacking_bytes = 0  # for the place of what could not be appended
         self._owner = os.getpid()
         self._lock = threading.RLock()
@@ -114,7 +107,7 @@ class KeptElements:
         nbytes = self._index.largest_bytes
         stored = slot_bytes(nbytes) + (nbytes if self._index.reader.makes_copies else 0)
         # The tail will be a batch as well; its length is that of copies, too.
-        return max(stored, slot_bytes(self._tail_length + BATCH_HEAD_BYTES) if self._tail else 0)
+        return max(stored, slot_bytes(self._tail.length + BATCH_HEAD_BYTES) if self._tail.size else 0)
 
     @property
     def failed(self) -> bool:
@@ -128,16 +121,14 @@ class KeptElements:
         with self._lock:
             if self._index is not None and (found := self._index.find(number)) is not None:
                 return Stretch(Place(self._index.reader, found[0]), found[1])
-            index = bisect_right(self._starts, number) - 1
-            if index >= 0 and number < self._starts[index] + self._chunks[index].size:
-                chunk, offset = self._chunks[index], number - self._starts[index]
+            if (in_chunk := self._chunks.find(number)) is not None:
+                chunk, offset = in_chunk
                 if chunk.place is not None:
                     return chunk.find_on_disk(offset)
                 assert chunk.block is not None
                 return chunk.block[offset : offset + n]
-            offset = number - (self.num_kept - len(self._tail))
-            rows = self._tail[offset : offset + n] if offset >= 0 else []
-            return Block.of_rows(rows, has_failures=False) if rows else None
+            offset = number - (self.num_kept - self._tail.size)
+            return self._tail.part(offset, offset + n) if 0 <= offset < self._tail.size else None
 
     def shorten_index(self) -> bool:
         """Has fewer places on disk to remember, which then take longer to find; whether that was possible."""
@@ -145,6 +136,41 @@ class KeptElements:
             return self._merge_places()
 
     # Growing.
+
+    def num_together(self, each_bytes: int) -> int:
+        """How many elements of this size `append_alike` has room for together, one at least."""
+        with self._lock:
+            columns = self._tail.columns
+            if columns is not None:
+                return columns.capacity - columns.size
+            most_rows, most_bytes = self._chunk_limits()
+            return max(1, min(most_rows, most_bytes // max(1, each_bytes)))
+
+    def append_alike(self, number: int, block: Block) -> Block | None:
+        """Keeps elements, of which the first has this number, and gives them as they are kept: in columns.
+
+        None where they are not alike, or large, or not those that come next, or have no room: `append` takes any.
+        """
+        with self._lock:
+            self._pinned.release()
+            is_next = number == self.num_kept and not block.has_failures and self._owner == os.getpid()
+            if not is_next or self._stopped or not self._in_memory or not self._are_alike:
+                return None
+            if not self._tail.size:
+                num_more = max(block.size, 2 * self._chunks.last_size)
+                self._tail = columns_for(block, num_more, self.num_together, self._account) or self._tail
+            columns = self._tail.columns
+            if columns is None or block.size > columns.capacity - columns.size:
+                return None
+            kept = columns.add(block)
+            if kept is None:
+                self._are_alike = False
+                self._close_tail()
+                return None
+            self.num_kept += block.size
+            if columns.size == columns.capacity:
+                self._close_tail()
+            return kept
 
     def append(self, new: list[Sealed]) -> list[bool]:
         """Keeps elements that come next. The caller is one who has joined.
@@ -158,17 +184,19 @@ class KeptElements:
             if self._owner != os.getpid():
                 self._stopped = True  # a forked child must not write into its parent's files
             most_rows, most_bytes = self._chunk_limits()
+            if self._tail.columns is not None:
+                self._close_tail()
             # In memory a view takes next to nothing; on disk, or read from there, it is as long as it is.
             length_of = nbytes_of if self._index is None else bytes_when_read
             lengths = [max(one.nbytes, length_of(one.element)) for one in new]
             start = 0
             while start < len(new) and not self._stopped:
-                if self._tail and self._tail_length + lengths[start] > most_bytes:
+                if self._tail.size and self._tail.length + lengths[start] > most_bytes:
                     self._close_tail()
                     continue
                 stop, length = start + 1, lengths[start]
-                while stop < len(new) and len(self._tail) + stop - start < most_rows:
-                    if self._tail_length + length + lengths[stop] > most_bytes:
+                while stop < len(new) and self._tail.size + stop - start < most_rows:
+                    if self._tail.length + length + lengths[stop] > most_bytes:
                         break
                     length += lengths[stop]
                     stop += 1
@@ -176,7 +204,7 @@ class KeptElements:
                 if is_ours is None:
                     break
                 ours += [is_ours] * (stop - start)
-                if len(self._tail) >= most_rows or self._tail_length >= most_bytes:
+                if self._tail.size >= most_rows or self._tail.length >= most_bytes:
                     self._close_tail()
                 start = stop
             return ours + [False] * (len(new) - len(ours)) if self._stopped else ours
@@ -199,19 +227,9 @@ class KeptElements:
 
     def _merge_places(self) -> bool:
         """Remembers chunks together that follow each other on disk too; whether there were any."""
-        chunks = merged(self._chunks)
-        saved = sum(chunk.nbytes for chunk in self._chunks) - sum(chunk.nbytes for chunk in chunks)
-        if not saved:
-            return False
-        self._rearrange(chunks)
+        saved = self._chunks.merge()
         self._account.discharge(saved)
-        return True
-
-    def _rearrange(self, chunks: list[Chunk]) -> None:
-        """The same elements in other chunks."""
-        first = self._starts[0]
-        self._chunks = chunks
-        self._starts = [first, *(first + size for size in accumulate(chunk.size for chunk in chunks[:-1]))]
+        return saved > 0
 
     def _chunk_limits(self) -> tuple[int, int]:
         """How many elements a chunk has, and how many bytes."""
@@ -224,10 +242,7 @@ class KeptElements:
         rows, nbytes = [one.element for one in new], sum(one.nbytes for one in new)
         may_stay = length <= SPARING_CHUNK_BYTES or not self._account.is_sparing
         if may_stay and (self._account.charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
-            self._tail += rows
-            self._tail_bytes += nbytes
-            self._tail_length += length
-            self._tail_lent.update(*[one.lent for one in new])
+            self._tail.add(new, nbytes, length)
             self.num_kept += len(rows)
             return True
         self._close_tail()
@@ -260,50 +275,33 @@ class KeptElements:
 
     def _close_tail(self) -> None:
         """Makes a chunk of the tail: in memory if there is room, else on disk."""
-        if not self._tail:
+        if not self._tail.size:
+            self._account.discharge(self._tail.nbytes)
+            self._tail = Tail()
             return
-        chunk = in_memory(Block.of_rows(self._tail, has_failures=False), self._tail_bytes, self._tail_lent)
+        chunk = self._tail.as_chunk()
         has_plenty = self._account.has_plenty
         # Of next to nothing the place on disk would take more than it takes here.
-        if self._in_memory and (has_plenty or chunk.nbytes <= self._most_index_bytes(self._tail)):
-            self._stack(chunk)
+        if self._in_memory and (has_plenty or not self._is_worth_moving(chunk)):
+            stack(chunk, self._account, self._tail.stacked_bytes)
             self._movable.append(chunk)
         else:
             self._move(chunk)
             # No file can hold it, and it fills what others need.
             self._stopped = self._stopped or chunk.block is not None
             self._keep_plenty()
-        self._clear_tail()
+        self._tail = Tail()
         self.num_kept -= chunk.size
         self._add(chunk)
-
-    def _clear_tail(self) -> None:
-        self._tail, self._tail_bytes, self._tail_length, self._tail_lent = [], 0, 0, set()
 
     def _add(self, chunk: Chunk) -> None:
         if self._index is not None and chunk.place is not None:
             self._index.add(chunk.place.stored)
         else:
-            self._starts.append(self.num_kept)
-            self._chunks.append(chunk)
+            self._chunks.append(self.num_kept, chunk)
         self.num_kept += chunk.size
         if len(self._chunks) % _SPARING_PLACES == 0 and self._account.is_sparing:
             self._merge_places()
-
-    def _stack(self, chunk: Chunk) -> None:
-        """Stacks elements that are small and alike: that takes less space and makes batches cheap."""
-        block = chunk.block
-        assert block is not None
-        extra = block.nbytes
-        is_small = extra <= _STACKED_BYTES * chunk.size and extra + _CHUNK_OBJECT_BYTES <= chunk.nbytes
-        if not is_small or not self._account.charge(extra):
-            return
-        columns = stacked(block)
-        if columns is not None:
-            nbytes = columns.nbytes + _CHUNK_OBJECT_BYTES
-            self._account.discharge(chunk.nbytes - nbytes)
-            chunk.block, chunk.nbytes = columns, nbytes
-        self._account.discharge(extra)
 
     def finish(self) -> None:
         """The pass has come to its end, and all of it is kept."""
@@ -343,8 +341,7 @@ class KeptElements:
                 return
             pieces.append(Chunk(part.stop - part.start, None, place, self._index_bytes_of(place)))
         del rows  # or somebody would look at it
-        where = self._chunks.index(chunk)
-        self._rearrange([*self._chunks[:where], *pieces, *self._chunks[where + 1 :]])
+        self._chunks.replace(chunk, pieces)
         self._pinned.add(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
         chunk.block = None
         self._pinned.release()
@@ -400,7 +397,7 @@ class KeptElements:
             is_ours = self._index is not None and self._owner == os.getpid()
             if is_ours and share.lacking_bytes > 0 and share.would_help:
                 self._close_tail()  # to the file, where it costs no place in an index
-            while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail or self._chunks):
+            while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail.size or self._chunks):
                 self._drop_last()  # a forked child has no place on disk for it, and makes it again
 
     # What is kept outlives a run, but while a run is open it is on its ledger: once, however many cursors read it, and
@@ -481,11 +478,9 @@ class KeptElements:
 
     def _drop_last(self) -> None:
         """Forgets the last elements: a run has no room for them, and no file can hold them."""
-        if self._tail:
-            chunk = in_memory(Block.of_rows(self._tail, has_failures=False), self._tail_bytes, self._tail_lent)
-            self._clear_tail()
+        if self._tail.size:
+            chunk, self._tail = self._tail.as_chunk(), Tail()
         else:
-            self._starts.pop()
             chunk = self._chunks.pop()
             self._movable = [other for other in self._movable if other is not chunk]
         self.num_kept -= chunk.size

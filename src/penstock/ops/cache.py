@@ -166,19 +166,19 @@ class _CacheCursor(Cursor):
             self._number += block.size
             self._place = current.place_of(self._number)
             return block
-        rows: list[Any] = []
-        while not rows and self._number != current.length:
-            block = self._input_here(current).pull(self._demand(n))
+        while self._number != current.length:
+            block = self._input_here(current).pull(self._demand(current, n))
             if block is None:
                 current.ended(self._number)
                 self._close_filling()
-            else:
-                rows = self._passed(current, block)
-        return Block.of_rows(rows) if rows else None
+            elif (shown := self._passed(current, block)).size:
+                return shown
+        return None
 
-    def _demand(self, n: int) -> int:
+    def _demand(self, current: CachedPass, n: int) -> int:
         """How many to make at a time: keeping them may take a copy of each."""
-        return max(1, min(n, self._context.share.budget_bytes // 16 // max(1, self._largest_bytes)))
+        each = max(1, self._largest_bytes)
+        return max(1, min(n, self._context.share.budget_bytes // 16 // each, current.kept.num_together(each)))
 
     def _read_with_room(self, current: CachedPass, found: Stretch, n: int) -> Block | None:
         while True:
@@ -288,14 +288,22 @@ class _CacheCursor(Cursor):
         self._batch = None
         self._lease.settle(0)
 
-    def _passed(self, current: CachedPass, block: Block) -> list[Any]:
-        rows = block.rows()
-        self._largest_bytes = max(self._largest_bytes, *map(nbytes_of, rows))
-        shown = current.passed(self._place, self._number, rows)
+    def _passed(self, current: CachedPass, block: Block) -> Block:
+        """Has elements of the input kept, and gives what is to be shown of them."""
+        failed = 0
+        # A sample is to find out what others hold of elements that come one by one, as they do from disk.
+        is_sample = self._context.share.frugal
+        shown = None if is_sample else current.passed_alike(self._place, self._number, block)
+        if shown is not None:
+            self._largest_bytes = max(self._largest_bytes, shown.nbytes // shown.size)
+        else:
+            rows = block.rows()
+            self._largest_bytes = max(self._largest_bytes, *map(nbytes_of, rows))
+            failed = sum(type(row) is Failed for row in rows) if block.has_failures else 0
+            shown = Block.of_rows(current.passed(self._place, self._number, rows))
         if self._filling is None:
             self._filling = self._context.progress("keeping elements", self._context.node.spec.cardinality)
         self._filling.advance(block.size)
-        failed = sum(type(row) is Failed for row in rows) if block.has_failures else 0
         self._number += block.size - failed
         self._place += block.size
         self._input_place = self._place

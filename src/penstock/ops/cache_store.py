@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 from weakref import WeakSet, WeakValueDictionary
 
+from ..block import Block
 from ..element import Failed
 from ..errors import PenstockError
 from ..memory.cache_file import CacheFile, PassId, complete_file
@@ -88,6 +89,15 @@ class CachedPass:
     def place_of(self, number: int) -> int:
         """The place of an element; failures just before it that were shown are passed over."""
         return number + bisect_right(self.failures, number)
+
+    def passed_alike(self, place: int, number: int, block: Block) -> Block | None:
+        """The same as `passed`, and much quicker, for elements that can be kept in columns; None where they cannot."""
+        with self._lock:
+            kept = self.kept.append_alike(number, block)
+            if kept is not None:
+                self.reached = max(self.reached, place + block.size)
+                self._finish_if_complete()
+            return kept
 
     def passed(self, place: int, number: int, rows: list[Any]) -> list[Any]:
         """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
