@@ -48,10 +48,10 @@ class Draws:
         return 8 * ahead + (0 if self._window is None else self._window.held_bytes)
 
     def wanted(self, n: int, num_read: int) -> int:
-        """How many more elements must have come before n can be drawn."""
+        """How many more elements must have come before n can be drawn; where it takes all there are, any number."""
         if self.length is not None:
             return 0
-        return n if self._buffer_size is None else max(0, self._buffer_size + self.drawn + n - num_read)
+        return _CHUNK if self._buffer_size is None else max(0, self._buffer_size + self.drawn + n - num_read)
 
     def end(self, length: int) -> None:
         """Says how many elements there are."""
