@@ -378,6 +378,17 @@ def parts_of(value: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
     return names, [getattr(value, name) for name in names]
 
 
+# Of a row with many numbers each is looked at several times: by type they are known without a call.
+_SCALARS: frozenset[type] = frozenset([bytes, *np.sctypeDict.values()])
+_NUMBERS = frozenset([kind for kind in _SCALARS if issubclass(kind, np.number)])
+
+
+def _parts(nest: Any) -> Iterable[Any]:
+    """The parts of a nest; those of the commonest kinds as they lie there."""
+    kind = type(nest)
+    return nest.values() if kind is dict else nest if kind is tuple else parts_of(nest)[1]
+
+
 def _access(
     kind: type | None, keys: tuple[Any, ...]
 ) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[list[Any]], Any]]:
@@ -431,20 +442,22 @@ def nbytes_of(element: Any) -> int:
         return 0
     if not _is_nest(element):
         return leaf_bytes(element)
-    return sum(map(nbytes_of, parts_of(element)[1]))
+    return sum([part.nbytes if type(part) in _NUMBERS else nbytes_of(part) for part in _parts(element)])
 
 
 def arrays_in(element: Any) -> list[np.ndarray]:
     """All arrays of which an element is made, those inside `Ragged` and `Sparse` leaves too."""
     if type(element) is np.ndarray:
         return [element]
+    if type(element) in _SCALARS:
+        return []
     if isinstance(element, Ragged):
         return [element.row_splits, *arrays_in(element.values)]
     if isinstance(element, Sparse):
         return [element.indices, element.values, element.dense_shape]
     if not _is_nest(element):
         return []
-    return [array for part in parts_of(element)[1] for array in arrays_in(part)]
+    return [array for part in _parts(element) if type(part) not in _SCALARS for array in arrays_in(part)]
 
 
 def read_only(leaf: Any) -> Any:
@@ -465,12 +478,18 @@ def detach(element: Any) -> Any:
     if type(element) is np.ndarray:
         pinned = element.base is not None and element.flags.writeable
         return element.copy() if pinned else element
+    if type(element) in _SCALARS:
+        return element
     if isinstance(element, Ragged):
         return Ragged(detach(element.values), detach(element.row_splits))
     if isinstance(element, Sparse):
         return Sparse(detach(element.indices), detach(element.values), detach(element.dense_shape))
     if not _is_nest(element):
         return element
+    if type(element) is tuple:
+        return tuple([part if type(part) in _SCALARS else detach(part) for part in element])
+    if type(element) is dict:
+        return {key: part if type(part) in _SCALARS else detach(part) for key, part in element.items()}
     keys, parts = parts_of(element)
     assert keys is not None
     return _access(_nest_kind(type(element)), keys)[1]([detach(part) for part in parts])

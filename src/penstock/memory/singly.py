@@ -60,7 +60,8 @@ def objects_in(element: Any) -> int:
     keys, parts = parts_of(element)
     if keys is None:  # one leaf that is made of several arrays, or of none
         return _ARRAY_BYTES * len(arrays_in(element))
-    return sum(map(objects_in, parts), sys.getsizeof(element) + _TRACKED_BYTES)
+    of_parts = [_SCALAR_BYTES if isinstance(part, np.number) else objects_in(part) for part in parts]
+    return sum(of_parts, sys.getsizeof(element) + _TRACKED_BYTES)
 
 
 def num_at_once(element: Any) -> int:
