@@ -250,7 +250,8 @@ class Structure:
         keys, parts = parts_of(element)
         if keys is None:
             return LEAF
-        return Structure(_nest_kind(type(element)), keys, tuple(Structure.of(part) for part in parts))
+        children = [LEAF if type(part) in _LEAVES else Structure.of(part) for part in parts]
+        return Structure(_nest_kind(type(element)), keys, tuple(children))
 
     def flatten(self, element: Any) -> list[Any]:
         """The leaves of `element`, which must have this structure."""
@@ -273,7 +274,7 @@ class Structure:
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
         for child, part in zip(self.children, parts, strict=True):
             if child.kind is None:
-                if _is_nest(part):
+                if type(part) not in _LEAVES and _is_nest(part):
                     raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
                 leaves.append(part)
             else:
@@ -380,6 +381,7 @@ def parts_of(value: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
 
 # Of a row with many numbers each is looked at several times: by type they are known without a call.
 _SCALARS: frozenset[type] = frozenset([bytes, *np.sctypeDict.values()])
+_LEAVES = _SCALARS | {np.ndarray}
 _NUMBERS = frozenset([kind for kind in _SCALARS if issubclass(kind, np.number)])
 
 

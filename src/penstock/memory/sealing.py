@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,8 @@ def in_native_order(element: Any) -> Any:
     if structure.is_leaf:
         return element
     leaves = structure.flatten(element)
-    converted = [in_native_order(leaf) for leaf in leaves]
-    if all(new is old for new, old in zip(converted, leaves, strict=True)):
+    converted = [leaf if isinstance(leaf, np.generic) else in_native_order(leaf) for leaf in leaves]
+    if all(map(operator.is_, converted, leaves)):
         return element
     return structure.unflatten(converted)
 
@@ -48,7 +49,8 @@ def sealed(element: Any) -> Sealed:
     structure = Structure.of(element)
     leaves = structure.flatten(detach(element))
     nbytes = sum(map(_kept_bytes, leaves), _PLACE_BYTES if structure.is_leaf else nest_bytes(len(leaves)))
-    lent = [id(array.base) for leaf in leaves for array in arrays_in(leaf) if array.base is not None]
+    arrays = [array for leaf in leaves if not isinstance(leaf, np.generic) for array in arrays_in(leaf)]
+    lent = [id(array.base) for array in arrays if array.base is not None]
     return Sealed(structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes, frozenset(lent))
 
 
@@ -60,6 +62,8 @@ _PLACE_BYTES = 64
 
 
 def _kept_bytes(leaf: Any) -> int:
+    if isinstance(leaf, np.number):
+        return int(leaf.nbytes) + _SCALAR_BYTES
     # What is a read-only view even now is a window on an array that lives anyway.
     if isinstance(leaf, np.ndarray) and leaf.base is not None:
         return _ARRAY_BYTES

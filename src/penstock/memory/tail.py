@@ -77,17 +77,21 @@ class Columns:
 
 def _put(leaves: Any, into: np.ndarray) -> bool:
     """Copies leaves into a part of a column, if all are like the others there."""
-    if isinstance(leaves, np.ndarray):
-        if not _is_alike(leaves[0], into):
-            return False
+    if not _is_alike(leaves[0], into):
+        return False
+    if len(leaves) == 1:
+        into[0] = leaves[0]
+    elif isinstance(leaves, np.ndarray):
         into[...] = leaves
-        return True
-    return _is_alike(leaves[0], into) and stack_leaves(leaves, lambda *_: into) is not None
+    else:
+        return stack_leaves(leaves, lambda *_: into) is not None
+    return True
 
 
 def _is_alike(leaf: Any, column: np.ndarray) -> bool:
-    is_array = isinstance(leaf, (np.ndarray, np.generic))
-    return is_array and leaf.shape == column.shape[1:] and leaf.dtype.newbyteorder("=") == column.dtype
+    if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.shape != column.shape[1:]:
+        return False
+    return leaf.dtype == column.dtype or leaf.dtype.newbyteorder("=") == column.dtype
 
 
 class Tail:
