@@ -104,13 +104,10 @@ def pipeline(data: np.ndarray, numbers: np.ndarray) -> Dataset:
     def standardize(row: np.ndarray, number: np.int64) -> tuple[np.ndarray, np.int64]:
         return ((row - 0.5) * 3.46).astype(np.float32), number
 
-    dataset: Dataset = (
-        Dataset.from_tensor_slices((data, numbers))
-        .map(standardize)
-        .shuffle(10_000, seed=1)
-        .batch(256)
-    )
-    return dataset
+    return (Dataset.from_tensor_slices((data, numbers))
+            .map(standardize)
+            .shuffle(10_000, seed=1)
+            .batch(256))
 # fmt: on
 
 

@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .options import Options
 from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op
 from .runtime.epochs import Epochs
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
 
 __all__ = ["combination", "combination_method", "ending", "handing_over", "method", "source"]
 
@@ -40,7 +43,12 @@ class _Verb:
         return getattr(owner if instance is None else instance, self._name)
 
 
-def method(place: str) -> Any:
+def _verb(place: str, make: Callable[[Any, Any], Any]) -> Callable[..., Dataset]:
+    """As type checkers and editors see it, so that a chain of calls is a dataset to them."""
+    return cast("Callable[..., Dataset]", _Verb(place, make))
+
+
+def method(place: str) -> Callable[..., Dataset]:
     """A method that puts an operator on top of the dataset."""
 
     def make(op: type[Op], owner: Any) -> Any:
@@ -58,10 +66,10 @@ def method(place: str) -> Any:
 
         return _documented(wrapper, op, op, ("self",))
 
-    return _Verb(f"ops.{place}", make)
+    return _verb(f"ops.{place}", make)
 
 
-def source(place: str) -> Any:
+def source(place: str) -> Callable[..., Dataset]:
     """A static method that makes a dataset from a source."""
 
     def make(op: type[Op], owner: Any) -> Any:
@@ -78,10 +86,10 @@ def source(place: str) -> Any:
 
         return staticmethod(_documented(wrapper, op, op, ()))
 
-    return _Verb(f"io.{place}", make)
+    return _verb(f"io.{place}", make)
 
 
-def combination(place: str) -> Any:
+def combination(place: str) -> Callable[..., Dataset]:
     """A static method that puts an operator on several datasets; the operator's `of` tells which."""
 
     def make(op: Any, owner: Any) -> Any:
@@ -94,10 +102,10 @@ def combination(place: str) -> Any:
 
         return staticmethod(_documented(wrapper, op, op.of, ()))
 
-    return _Verb(f"ops.{place}", make)
+    return _verb(f"ops.{place}", make)
 
 
-def combination_method(place: str) -> Any:
+def combination_method(place: str) -> Callable[..., Dataset]:
     """Likewise a method: the dataset itself is the first one."""
 
     def make(op: Any, owner: Any) -> Any:
@@ -110,7 +118,7 @@ def combination_method(place: str) -> Any:
 
         return _documented(wrapper, op, op.of, ())
 
-    return _Verb(f"ops.{place}", make)
+    return _verb(f"ops.{place}", make)
 
 
 def ending(place: str) -> Any:
