@@ -283,7 +283,7 @@ class Dataset:
     def __len__(self) -> int:
         count = self.cardinality()
         if count < 0:
-            why = "it is infinite" if count == INFINITE else "only a run can tell"
+            why = "it is infinite" if count == INFINITE else "only a run can tell; assert_cardinality(n) says it"
             raise TypeError(f"this dataset has no length: {why}")
         return count
 
