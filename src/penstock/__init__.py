@@ -17,8 +17,14 @@ from .runtime.process_pool import get_memory, set_memory
 from .runtime.run import Run
 from .spec import INFINITE, UNKNOWN, DatasetSpec, NoneSpec, RaggedSpec, SparseSpec, TensorSpec
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for type checkers and editors; see _LATER
     from . import image
+    from .adapters.from_hf import from_hf
+    from .adapters.from_tf import from_tf
+    from .adapters.from_torch import from_torch
+    from .adapters.keras_checkpoint import keras_checkpoint
+    from .mapping.map_fn import map_fn
+    from .readers import CsvDataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 
 __all__ = [
     "AUTOTUNE",

@@ -7,6 +7,7 @@ runs before `run()` or `iter()`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -282,7 +283,7 @@ class Dataset:
     def __len__(self) -> int:
         count = self.cardinality()
         if count < 0:
-            why = "it is infinite" if count == INFINITE else "only a run can tell"
+            why = "it is infinite" if count == INFINITE else "only a run can tell; assert_cardinality(n) says it"
             raise TypeError(f"this dataset has no length: {why}")
         return count
 
@@ -325,9 +326,12 @@ class Dataset:
             optimize: Whether the rules may rewrite the plan; results are the same.
         """
         check_equal_parts(self.node)
-        options = self._options.merged(Options(memory=memory, optimize=optimize))
-        epoch = self._epochs.next if epoch is None else argument("epoch", epoch, at_least=0)
-        settings = settings_of(options, self._measured)
+        try:
+            options = self._options.merged(Options(memory=memory, optimize=optimize))
+            epoch = self._epochs.next if epoch is None else argument("epoch", epoch, at_least=0)
+            settings = settings_of(options, self._measured)
+        except PenstockError as error:
+            raise located(error, "run", caller_origin()) from None
         run = Run(seeded_node(self), settings, epoch, Dataset, self._loaded)
         self._epochs.begin(epoch)
         return run
@@ -351,19 +355,24 @@ class Dataset:
                 remembers them: its runs are refused a budget that these sizes do not fit in. Elements that fail are
                 passed over; if as many did and none came out, the first error is raised.
         """
-        options = self._options.merged(Options(memory=memory))
-        settings = settings_of(options, self._measured)
+        try:
+            options = self._options.merged(Options(memory=memory))
+            number = argument("sample", sample, at_least=0)
+            settings = settings_of(options, self._measured)
+        except PenstockError as error:
+            raise located(error, "explain", caller_origin()) from None
         taken = Sample()
-        if sample:
-            number = argument("sample", sample, at_least=1)
-            try:
-                taken = sample_of(self.node, settings_of(options), number, Dataset)
-            except (BudgetTooSmall, OverBudget):  # to say how large it must be takes a larger one
-                larger = settings_of(dataclasses.replace(options, memory=None))
-                taken = sample_of(self.node, larger, number, Dataset)
+        if number:
+            taken = self._sample(options, number)
             self._measured = taken.measured
             settings = dataclasses.replace(settings, measured=self._measured)
         return explain(self.node, settings, taken.num_elements, taken.num_failed)
+
+    def _sample(self, options: Options, num_elements: int) -> Sample:
+        with contextlib.suppress(BudgetTooSmall, OverBudget):
+            return sample_of(self.node, settings_of(options), num_elements, Dataset)
+        larger = dataclasses.replace(options, memory=None)  # to say how large it must be takes a larger one
+        return sample_of(self.node, settings_of(larger), num_elements, Dataset)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.run())

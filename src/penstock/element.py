@@ -37,6 +37,7 @@ __all__ = [
     "leaf_bytes",
     "nbytes_of",
     "normalize",
+    "own_leaf",
     "parts_of",
     "read_only",
     "shape_of",
@@ -166,7 +167,21 @@ def _with_bytes(value: Any) -> Any:
     return value if text is values else dataclasses.replace(value, values=text)
 
 
+def own_leaf(value: Any, as_array: Callable[[Any], Any] = as_leaf) -> Any:
+    """A ragged or sparse tensor of TensorFlow's, known by the name of its class, as ours; any other value as it is."""
+    name = type(value).__name__
+    if name in ("RaggedTensor", "RaggedTensorValue"):
+        inner = own_leaf(value.values, as_array)
+        return Ragged(inner if isinstance(inner, Ragged) else as_array(inner), as_array(value.row_splits))
+    if name in ("SparseTensor", "SparseTensorValue"):
+        return Sparse(as_array(value.indices), as_array(value.values), as_array(value.dense_shape))
+    return value
+
+
 def _converted(value: Any) -> Any:
+    own = own_leaf(value)
+    if own is not value:
+        return own
     if getattr(getattr(value, "dtype", None), "name", "") == "string" and hasattr(value, "numpy"):
         return as_leaf(value.numpy())  # TensorFlow ends the process where it is asked for strings as below
     if hasattr(value, "__dlpack__"):

@@ -60,7 +60,7 @@ class Options:
             _check_path("spill_dir", self.spill_dir)
         if self.spill_limit is not None:
             parse_bytes("spill_limit", self.spill_limit)
-        for name in ("progress", "resume_changed"):
+        for name in ("optimize", "deterministic", "progress", "resume_changed"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
                 raise BadType(f"{name}: expected True or False, got {type(value).__name__} {value!r:.60}")

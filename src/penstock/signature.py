@@ -7,16 +7,16 @@ TensorFlow is not loaded for that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .element import Ragged, Sparse, Structure, as_leaf, dtype_of, normalize, string
+from .element import Ragged, Sparse, Structure, dtype_of, normalize, own_leaf, string
 from .errors import BadType, SpecMismatch
 from .spec import NoneSpec, RaggedSpec, SparseSpec, TensorSpec, describe, refuse, spec_nest, spec_of
 
-__all__ = ["check_element", "own_leaf", "own_signature", "own_spec"]
+__all__ = ["check_element", "own_signature", "own_spec"]
 
 
 # --- specs ------------------------------------------------------------------------------------------------------
@@ -57,22 +57,6 @@ def own_spec(spec: Any) -> Any:
 
 
 # --- values -----------------------------------------------------------------------------------------------------
-
-
-def _as_array(part: Any) -> Any:
-    # By way of DLPack, tensors of strings end the process.
-    return as_leaf(np.asarray(part) if hasattr(part, "numpy") else part)
-
-
-def own_leaf(value: Any, as_array: Callable[[Any], Any] = _as_array) -> Any:
-    """A ragged or sparse tensor of TensorFlow's as ours; any other value as it is."""
-    name = type(value).__name__
-    if name in ("RaggedTensor", "RaggedTensorValue"):
-        inner = own_leaf(value.values, as_array)
-        return Ragged(inner if isinstance(inner, Ragged) else as_array(inner), as_array(value.row_splits))
-    if name in ("SparseTensor", "SparseTensorValue"):
-        return Sparse(as_array(value.indices), as_array(value.values), as_array(value.dense_shape))
-    return value
 
 
 def check_element(spec: Any, value: Any) -> Any:

@@ -6,17 +6,23 @@ keeps `import penstock` quick.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from .errors import BadType, PenstockError
 from .options import Options
 from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op
 from .runtime.epochs import Epochs
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
 
 __all__ = ["combination", "combination_method", "ending", "handing_over", "method", "source"]
 
@@ -37,38 +43,53 @@ class _Verb:
         return getattr(owner if instance is None else instance, self._name)
 
 
-def method(place: str) -> Any:
+def _verb(place: str, make: Callable[[Any, Any], Any]) -> Callable[..., Dataset]:
+    """As type checkers and editors see it, so that a chain of calls is a dataset to them."""
+    return cast("Callable[..., Dataset]", _Verb(place, make))
+
+
+def method(place: str) -> Callable[..., Dataset]:
     """A method that puts an operator on top of the dataset."""
 
     def make(op: type[Op], owner: Any) -> Any:
+        flags = _flags_of(op)
+
         def wrapper(self: Any, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
             try:
-                node = op(*args, **kwargs).placed_on(self.node, caller_origin(2))
+                made = op(*args, **kwargs)
+                if flags:
+                    _check_flags(made, flags)
+                node = made.placed_on(self.node, caller_origin(2))
                 return owner(node, self._options, Epochs((self._epochs,)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
 
         return _documented(wrapper, op, op, ("self",))
 
-    return _Verb(f"ops.{place}", make)
+    return _verb(f"ops.{place}", make)
 
 
-def source(place: str) -> Any:
+def source(place: str) -> Callable[..., Dataset]:
     """A static method that makes a dataset from a source."""
 
     def make(op: type[Op], owner: Any) -> Any:
+        flags = _flags_of(op)
+
         def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
             try:
-                return owner(Node(op(*args, **kwargs), (), caller_origin(2)))
+                made = op(*args, **kwargs)
+                if flags:
+                    _check_flags(made, flags)
+                return owner(Node(made, (), caller_origin(2)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
 
         return staticmethod(_documented(wrapper, op, op, ()))
 
-    return _Verb(f"io.{place}", make)
+    return _verb(f"io.{place}", make)
 
 
-def combination(place: str) -> Any:
+def combination(place: str) -> Callable[..., Dataset]:
     """A static method that puts an operator on several datasets; the operator's `of` tells which."""
 
     def make(op: Any, owner: Any) -> Any:
@@ -81,10 +102,10 @@ def combination(place: str) -> Any:
 
         return staticmethod(_documented(wrapper, op, op.of, ()))
 
-    return _Verb(f"ops.{place}", make)
+    return _verb(f"ops.{place}", make)
 
 
-def combination_method(place: str) -> Any:
+def combination_method(place: str) -> Callable[..., Dataset]:
     """Likewise a method: the dataset itself is the first one."""
 
     def make(op: Any, owner: Any) -> Any:
@@ -97,7 +118,7 @@ def combination_method(place: str) -> Any:
 
         return _documented(wrapper, op, op.of, ())
 
-    return _Verb(f"ops.{place}", make)
+    return _verb(f"ops.{place}", make)
 
 
 def ending(place: str) -> Any:
@@ -143,6 +164,7 @@ def handing_over(place: str) -> Any:
 
 def _combined(owner: Any, op: Op, datasets: list[Any], origin: Origin) -> Any:
     """The dataset of an operator on several others."""
+    _check_flags(op, _flags_of(type(op)))
     options = Options()
     for dataset in datasets:
         if not isinstance(dataset, owner):
@@ -152,13 +174,31 @@ def _combined(owner: Any, op: Op, datasets: list[Any], origin: Origin) -> Any:
     return owner(node, options, Epochs([dataset._epochs for dataset in datasets]))
 
 
+def _flags_of(op: type[Op]) -> tuple[str, ...]:
+    """Those arguments of an operator that are True or False, or None where nothing was said."""
+    fields = [field for field in dataclasses.fields(op) if field.init and field.name not in op.internal]
+    return tuple([field.name for field in fields if field.type in ("bool", "bool | None")])
+
+
+def _check_flags(op: Op, flags: tuple[str, ...]) -> None:
+    """Refuses numbers and text: whoever writes `batch(32, 4)` does not mean that the last batch is to be dropped."""
+    for name in flags:
+        value = getattr(op, name)
+        if isinstance(value, np.bool_):
+            object.__setattr__(op, name, bool(value))
+        elif value is not None and type(value) is not bool:
+            raise BadType(f"{name}: expected True or False, got {type(value).__name__} {value!r:.60}")
+
+
 def _told(error: Exception, op: type[Op], origin: Origin) -> Exception:
     """A mistake in an operator's arguments, told with the operator's name and the user's line."""
     if isinstance(error, PenstockError):
         return located(error, op.verb(), origin)
     if "argument" not in str(error) or type(error) is not TypeError:
         return error
-    text = str(error).replace(f"{op.__name__}.__init__()", f"{op.verb()}()")
+    text = str(error)
+    for inner in ("__init__", "of"):
+        text = text.replace(f"{op.__name__}.{inner}()", f"{op.verb()}()")
     return located(BadType(text), op.verb(), origin)
 
 

@@ -135,3 +135,46 @@ def test_endless_repetition_of_failures() -> None:
     assert theirs == [ERROR]
     assert len(ours) > 1
     assert set(ours) == {ERROR}
+
+
+def test_switches_are_true_or_false() -> None:
+    def refuses(side: Any, build: Any) -> bool:
+        try:
+            build(side.L.Dataset.range(5))
+        except (TypeError, ValueError):
+            return True
+        return False
+
+    for build, theirs in [
+        (lambda dataset: dataset.batch(2, drop_remainder=4), True),
+        (lambda dataset: dataset.shuffle(2, reshuffle_each_iteration=4), True),
+        (lambda dataset: dataset.map(lambda x: x, 2, deterministic="no"), False),
+    ]:
+        assert [refuses(oracle_tf, build), refuses(on_penstock, build)] == [theirs, True]
+
+
+def test_none_is_not_sliced() -> None:
+    assert [e[1] for e in oracle_tf.L.Dataset.from_tensor_slices((np.arange(2), None))] == [None, None]
+    with pytest.raises(TypeError, match="got None"):
+        ps.Dataset.from_tensor_slices((np.arange(2), None))
+
+
+def test_options_are_given_at_once() -> None:
+    with pytest.raises(AttributeError):
+        ps.Options().deterministic = False  # type: ignore[misc]
+    assert ps.Dataset.range(3).with_options(ps.Options(deterministic=False)).options().deterministic is False
+
+
+def test_negative_weights_are_refused() -> None:
+    def sampled(L: Any) -> Any:
+        parts = [L.Dataset.range(3), L.Dataset.range(7, 9)]
+        return L.Dataset.sample_from_datasets(parts, weights=[1.0, -1.0])
+
+    assert [int(x) for x in sampled(oracle_tf.L)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="at least 0"):
+        sampled(on_penstock.L)
+
+
+def test_cardinality_of_all_is_that_of_the_dataset() -> None:
+    counts = [int(side.L.Dataset.range(5).take(-5).cardinality()) for side in (oracle_tf, on_penstock)]
+    assert counts == [-5, 5]

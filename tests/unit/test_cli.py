@@ -15,13 +15,22 @@ def test_the_demo_runs_within_its_budget_and_says_so(capsys: pytest.CaptureFixtu
     assert re.search(r"budget\s+64 MB", shown)
     assert re.search(r"growth of the process, as the system saw it\s+[\d.]+ \w?B", shown)
     assert re.search(r"by its own ledger\s+[\d.]+ \w?B", shown)
-    assert "Every row came 1 times, and memory stayed within the budget." in shown
+    assert "Every row came once, and memory stayed within the budget." in shown
 
 
 def test_the_demo_shows_the_plan_with_its_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--rows", "500", "--epochs", "2"]) == 0
     shown = capsys.readouterr().out
-    for part in ("As written:", "Rewrites:", "As it runs:", "shuffle(10_000, seed=1)", "cli.py:", "sink_order"):
+    assert "Every row came 2 times, and" in shown
+    for part in (
+        "def pipeline(",
+        "As written:",
+        "Rewrites:",
+        "As it runs:",
+        "shuffle(10_000, seed=1)",
+        "cli.py:",
+        "sink_order",
+    ):
         assert part in shown
 
 

@@ -63,6 +63,12 @@ def test_budgets_that_mean_nothing_are_refused_with_what_to_write(memory: Any, e
         ps.Options(memory=memory)
 
 
+@pytest.mark.parametrize("name", ["optimize", "deterministic", "progress", "resume_changed"])
+def test_switches_are_true_or_false(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name}: expected True or False, got str 'no'"):
+        ps.Options(**{name: "no"})  # type: ignore[arg-type]
+
+
 @settings(derandomize=True)
 @given(nbytes=st.integers(1, 10**14))
 def test_sizes_for_people_are_read_back_within_their_three_digits(nbytes: int) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..dataset import Dataset
-from ..element import Structure
+from ..element import Structure, own_leaf
 from ..errors import BadType
 from ..io.generator import FromGenerator
 from ..ops.assert_cardinality import AssertCardinality
 from ..plan.node import Node, caller_origin, located
-from ..signature import own_leaf, own_signature
+from ..signature import own_signature
 from ..spec import UNKNOWN
 from .checksum import add_to_checksum
 

@@ -198,6 +198,8 @@ def _as_column(value: Any) -> Any:
             f"expected arrays, got {type(value).__name__} {value!r:.60}, which gives values one after the other: "
             "use from_generator(lambda: …)"
         )
+    elif value is None:
+        raise BadType("expected arrays, got None; leave it out, or put it in with map(lambda x: (x, None))")
     elif _is_lazy(value):
         column = value
     else:
@@ -255,7 +257,7 @@ class FromTensors(Op):
         element = normalize(tensors)
         structure = Structure.of(element)
         leaves = structure.flatten(element)
-        if not leaves:
+        if not leaves or element is None:
             raise BadType("expected at least one array, got none: an element must hold something")
         fields["_element"] = structure.unflatten([read_only(leaf) for leaf in leaves])
 

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..block import Block
 from ..cursor import State, expect_list
 from ..element import Failed
@@ -83,16 +81,9 @@ class StreamedBatches:
                 return Block.of_rows([Failed(failed)], has_failures=True)
             if not self._made.num_left:
                 self._next()
-        decoded, start = self._made.reach()
-        stop = min(start + n, decoded.num_rows)
-        while True:
-            block = decoded.block(start, stop, np.empty, self._where)
-            most = self._context.transit.room_bytes
-            if stop - start == 1 or block.nbytes <= most:
-                break
-            stop = start + (stop - start) // 2
+        block = self._made.block(n, self._context.transit, self._where)
         room.add(block.nbytes, block.size)
-        self._pass(stop - start)
+        self._pass(block.size)
         return block
 
     def _where(self, row: int) -> str:

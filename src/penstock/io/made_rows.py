@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ..block import Block
 from ..memory.ledger import Share
+from ..memory.transit import Transit
 from .arrow_arrays import Decoded, TableColumns
 from .arrow_sizes import bytes_made_of, made_bytes
 
@@ -69,6 +73,19 @@ class MadeRows:
             self._make()
         assert self._decoded is not None
         return self._decoded, self.row - self._first
+
+    def block(self, n: int, transit: Transit, where: Callable[[int], str]) -> Block:
+        """The next rows, n at the most, not taken yet: as many as there is room for, since only they tell their sizes.
+
+        `where(row)` names one that is bad.
+        """
+        decoded, start = self.reach()
+        stop, most_bytes = min(start + n, decoded.num_rows), transit.room_bytes
+        while True:
+            block = decoded.block(start, stop, np.empty, where)
+            if block.size == 1 or block.nbytes <= most_bytes:
+                return block
+            stop = start + (stop - start) // 2
 
     @property
     def first(self) -> int:

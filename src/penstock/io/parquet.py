@@ -12,8 +12,6 @@ import dataclasses
 from collections.abc import Generator, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
@@ -22,7 +20,7 @@ from ..memory.arrow_library import load as load_arrow
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, Room
 from ..spec import UNKNOWN, Spec
-from .arrow_arrays import Decoded, TableColumns
+from .arrow_arrays import TableColumns
 from .columns_in_turn import ColumnsInTurn
 from .made_rows import MadeRows
 from .parquet_file import Layout, OpenParquet, RowGroup, brief
@@ -175,27 +173,16 @@ class _Rows:
             if self._damage is not None:
                 return self._failed(n, self._damage)
         decoded, start = self._made.reach()
-        stop = min(start + n, decoded.num_rows)
+        transit = self._context.transit
         if self._table.is_exact and not decoded.bad:
-            stop = min(stop, start + self._context.transit.fitting(n))
+            stop = min(start + transit.fitting(n), decoded.num_rows)
             block = decoded.block(start, stop, self._context.arena.empty, self._where)
         else:
-            block, stop = self._counted(decoded, start, stop, room)
-        self._row += stop - start
-        self._made.take(stop - start)
+            block = self._made.block(n, transit, self._where)
+            room.add(block.nbytes, block.size)
+        self._row += block.size
+        self._made.take(block.size)
         return block
-
-    def _counted(self, decoded: Decoded, start: int, stop: int, room: Room) -> tuple[Block, int]:
-        """Rows of sizes that only they themselves tell, as many as there is room for."""
-        most = self._context.transit.room_bytes
-        while True:
-            block = decoded.block(start, stop, np.empty, self._where)
-            nbytes = block.nbytes
-            if nbytes <= most or stop - start == 1:
-                break
-            stop = start + max(1, (stop - start) // 2)
-        room.add(nbytes, block.size)
-        return block, stop
 
     def _where(self, row: int) -> str:
         return f"{self._path}, row {self._before + self._row + self._made.first + row - self._made.row:,}"

@@ -94,13 +94,12 @@ class ParseExamples(Op):
         return self.written.fingerprint()
 
 
-class _ParseRows:
-    """Parses blocks in which a feature has as many values as each record likes."""
+class _Parsing:
+    """Parses blocks as `_parsed` does; what that cannot parse is left to the function as it was written."""
 
     def __init__(self, op: ParseExamples, context: Context) -> None:
         self._as_written = op.written.element_function(context)
         self._surroundings = op.surroundings
-        self._parser = RowParser(op.parser.table, op.structure, op.names, context.arena)
 
     def __call__(self, block: Block, place: int) -> Block:
         return self.until_full(block, place, None)
@@ -108,19 +107,32 @@ class _ParseRows:
     def until_full(self, block: Block, place: int, room: Room | None) -> Block:
         """The elements of a block, or of its first part where there is no room for all."""
         records = _records_of(block) if self._surroundings.are_unchanged() else None
-        if records is None:
-            return call_with_room(self._as_written, block, place, room)
+        is_short = False
         try:
-            rows, nbytes = self._parser.rows(records, block.size)
+            if records is not None:
+                result, nbytes = self._parsed(records, block)
+                if room is not None:
+                    room.add(nbytes, block.size)
+                return result
         except RecordError:
-            return call_with_room(self._as_written, block, place, room)
+            pass
         except OverBudget:
             if block.size == 1 or room is None:
                 raise
+            is_short = True
+        # Not while an error is handled: its traceback keeps the slots that were filled before it.
+        if is_short:
             return self.until_full(block[: block.size // 2], place, room)
-        if room is not None:
-            room.add(nbytes, block.size)
-        return Block.of_rows(rows, block.positions, False)
+        return call_with_room(self._as_written, block, place, room)
+
+    def _parsed(self, records: Records, block: Block) -> tuple[Block, int]:
+        """The elements of a block, and how many bytes of them lie in no slot.
+
+        Raises:
+            RecordError: One of the records is not what was asked for.
+            OverBudget: There is no room for all.
+        """
+        raise AssertionError(f"{type(self).__name__} does not parse")
 
 
 def _records_of(block: Block) -> Records | None:
@@ -131,13 +143,24 @@ def _records_of(block: Block) -> Records | None:
     return None if block.has_failures or any(type(row) is not bytes for row in rows) else rows
 
 
-class _ParseBlocks:
+class _ParseRows(_Parsing):
+    """Parses blocks in which a feature has as many values as each record likes."""
+
+    def __init__(self, op: ParseExamples, context: Context) -> None:
+        super().__init__(op, context)
+        self._parser = RowParser(op.parser.table, op.structure, op.names, context.arena)
+
+    def _parsed(self, records: Records, block: Block) -> tuple[Block, int]:
+        rows, nbytes = self._parser.rows(records, block.size)
+        return Block.of_rows(rows, block.positions, False), nbytes
+
+
+class _ParseBlocks(_Parsing):
     """Parses blocks into slots."""
 
     def __init__(self, op: ParseExamples, context: Context) -> None:
+        super().__init__(op, context)
         self._arena = context.arena
-        self._surroundings = op.surroundings
-        self._as_written = op.written.element_function(context)
         self._table = op.parser.table
         self._structure = op.structure
         keys = list(self._table.columns)
@@ -145,28 +168,11 @@ class _ParseBlocks:
         self._picked = [keys.index(name) for name in op.names]
         self._repeated = [j for j, i in enumerate(self._picked) if i in self._picked[:j]]
 
-    def __call__(self, block: Block, place: int) -> Block:
-        return self.until_full(block, place, None)
-
-    def until_full(self, block: Block, place: int, room: Room | None) -> Block:
-        """The elements of a block, or of its first part where there is no room for all."""
-        records = _records_of(block) if self._surroundings.are_unchanged() else None
-        if records is None:
-            return call_with_room(self._as_written, block, place, room)
-        try:
-            outputs = [make(block.size) for make in self._makers]
-            self._table.parse(records, Layout.SINGLE_EXAMPLE, outputs)
-        except RecordError:
-            return call_with_room(self._as_written, block, place, room)
-        except OverBudget:
-            if block.size == 1 or room is None:
-                raise
-            outputs = []
-            return self.until_full(block[: block.size // 2], place, room)
+    def _parsed(self, records: Records, block: Block) -> tuple[Block, int]:
+        outputs = [make(block.size) for make in self._makers]
+        self._table.parse(records, Layout.SINGLE_EXAMPLE, outputs)
         columns = [outputs[i] for i in self._picked]
         for j in self._repeated:  # two leaves of a batch must not be one array
             columns[j] = columns[j].copy()
         result = Block.of_columns(self._structure, columns, block.size, block.positions)
-        if room is not None:
-            room.add(self._arena.unaccounted_bytes(result), block.size)
-        return result
+        return result, self._arena.unaccounted_bytes(result)

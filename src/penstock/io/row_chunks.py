@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
-
 from ..block import Block
 from ..cursor import State, expect_list
 from ..element import Failed, string
@@ -106,16 +104,9 @@ class ChunkedRows:
         if isinstance(piece, FormatError):
             self._pass(1)
             return Block.of_rows([Failed(piece)], has_failures=True)
-        decoded, start = self._made.reach()
-        stop = min(start + n, decoded.num_rows)
-        most = self._context.transit.room_bytes
-        while True:
-            block = decoded.block(start, stop, np.empty, self._where)
-            if stop - start == 1 or block.nbytes <= most:
-                break
-            stop = start + (stop - start) // 2
+        block = self._made.block(n, self._context.transit, self._where)
         room.add(block.nbytes, block.size)
-        self._pass(stop - start)
+        self._pass(block.size)
         return block
 
     def _where(self, row: int) -> str:

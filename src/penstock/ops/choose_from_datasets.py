@@ -49,7 +49,7 @@ class ChooseFromDatasets(Op):
         if not is_dataset(choice_dataset):
             got = f"{type(choice_dataset).__name__} {choice_dataset!r:.60}"
             raise BadType(f"choice_dataset: expected a dataset of int64 numbers, got {got}")
-        return cls(bool(stop_on_empty_dataset)), [choice_dataset, *found]
+        return cls(stop_on_empty_dataset), [choice_dataset, *found]
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         choice, *data = inputs

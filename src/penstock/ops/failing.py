@@ -21,7 +21,10 @@ def failed(error: Exception, context: Context, place: int, block: Block, i: int)
         if type(error) is TypeError and "argument" in str(error) and _is_of_the_call(error):
             (row,) = block[i : i + 1].rows()
             n = len(row) if type(row) is tuple else 1
-            error.add_note(f"a tuple is handed over as several arguments, any other element as one: this one as {n}")
+            last = ", and a generator as the last" if context.node.op.traits.keyed else ""
+            error.add_note(
+                f"a tuple is handed over as several arguments, any other element as one: this one as {n}{last}"
+            )
         return Failed(error)
     if isinstance(error, RecordError) and not error.is_located:
         _name(error, place, block.origin(i))

@@ -198,6 +198,7 @@ class Padder:
             k = next(k for k, shape in enumerate(shapes) if not _can_hold(target, shape))
             raise SpecMismatch(
                 f"component {i}: shape {target} is too small for element {k} of the batch, which has shape {shapes[k]}"
+                "; use None for a dimension that is to be as long as the longest"
             )
         return target
 
@@ -256,5 +257,6 @@ def _typed_value(value: Any, dtype: np.dtype[Any], i: int) -> Any:
         raise SpecMismatch(f"padding_values: expected a scalar for component {i}, got shape {shape_of(leaf)}")
     if dtype_of(leaf) != dtype:
         names = ["string" if d == string else d.name for d in (dtype, dtype_of(leaf))]
-        raise SpecMismatch(f"padding_values: expected {names[0]} for component {i}, got {names[1]} {value!r}")
+        got = f"{names[1]} {value!r}"
+        raise SpecMismatch(f"padding_values: expected {names[0]} for component {i}, got {got}; give one of that dtype")
     return leaf

@@ -60,7 +60,7 @@ class SampleFromDatasets(Op):
     ) -> tuple[SampleFromDatasets, list[Any]]:
         """The operator, and the datasets it reads from; a dataset of weights comes first."""
         found = dataset_list(datasets)
-        rest = (seed, bool(stop_on_empty_dataset), rerandomize_each_iteration)
+        rest = (seed, stop_on_empty_dataset, rerandomize_each_iteration)
         if is_dataset(weights):
             return cls(None, *rest, weights_from_input=True), [weights, *found]
         if weights is None:

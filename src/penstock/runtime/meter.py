@@ -66,6 +66,12 @@ class Meter:
             "chosen": dict(self.chosen),
         }
 
+    def saw_element(self, nbytes: int) -> None:
+        """The largest element of a pull was so large."""
+        if nbytes > self.largest_bytes:
+            self.largest_bytes = nbytes
+            self.num_larger += 1
+
     def saw_temporaries(self, nbytes: int) -> None:
         """A call of the stage's function took so much beside its result."""
         self.temporary_bytes = max(nbytes, self.temporary_bytes or 0)
@@ -127,42 +133,51 @@ class MeteredCursor(Cursor):
             self._consumer.inputs_ns += elapsed
         if block is None:
             meter.ended = True
+            return None
+        meter.num_pulls += 1
+        meter.num_elements += block.size
+        if block.columns is not None:
+            nbytes = 0
+            for column in block.columns:
+                nbytes += column.nbytes if column.dtype.kind != "O" else leaf_bytes(column)
+            meter.num_bytes += nbytes
+            meter.num_bytes_at_most += nbytes
+            if nbytes > meter.largest_bytes * block.size:
+                meter.largest_bytes = nbytes // block.size
+                meter.num_larger += 1
+        elif block.records is not None:
+            self._count_records(block)
         else:
-            meter.num_pulls += 1
-            meter.num_elements += block.size
-            if block.columns is not None:
-                nbytes = 0
-                for column in block.columns:
-                    nbytes += column.nbytes if column.dtype.kind != "O" else leaf_bytes(column)
-                meter.num_bytes += nbytes
-                meter.num_bytes_at_most += nbytes
-                if nbytes > meter.largest_bytes * block.size:
-                    meter.largest_bytes = nbytes // block.size
-                    meter.num_larger += 1
-            elif block.records is not None:  # to look at them one by one would mean to cut them out
-                nbytes = block.nbytes
-                meter.num_bytes += nbytes
-                longest = int(block.records[2].max()) + leaf_bytes(b"")
-                meter.num_bytes_at_most += longest * block.size
-                if longest > meter.largest_bytes:
-                    meter.largest_bytes = longest
-                    meter.num_larger += 1
-            elif rows := _made(block):
-                each = nbytes_of(rows[0])
-                meter.num_bytes += each * len(rows)
-                if n > _FEW:
-                    meter.num_at_once = num_at_once(rows[0])
-                if meter.looks_at_all:
-                    each = max(map(nbytes_of, rows))
-                elif len(rows) > 1 and type(rows[0]) is np.ndarray:  # nests would take longer than most functions do
-                    each = max([getattr(row, "nbytes", 0) for row in rows])
-                meter.num_bytes_at_most += each * len(rows)
-                if each > meter.largest_bytes:
-                    meter.largest_bytes = each
-                    meter.num_larger += 1
-            if block.has_failures:
-                self._count_failures(block)
+            self._count_rows(block, n)
+        if block.has_failures:
+            self._count_failures(block)
         return block
+
+    def _count_records(self, block: Block) -> None:
+        """Byte strings that lie together: to look at them one by one would mean to cut them out."""
+        assert block.records is not None
+        meter = self._meter
+        meter.num_bytes += block.nbytes
+        longest = int(block.records[2].max()) + leaf_bytes(b"")
+        meter.num_bytes_at_most += longest * block.size
+        meter.saw_element(longest)
+
+    def _count_rows(self, block: Block, n: int) -> None:
+        """Elements one by one, of which the first tells how large they are, as far as that will do."""
+        rows = _made(block)
+        if not rows:
+            return
+        meter = self._meter
+        each = nbytes_of(rows[0])
+        meter.num_bytes += each * len(rows)
+        if n > _FEW:
+            meter.num_at_once = num_at_once(rows[0])
+        if meter.looks_at_all:
+            each = max(map(nbytes_of, rows))
+        elif len(rows) > 1 and type(rows[0]) is np.ndarray:  # nests would take longer than most functions do
+            each = max([getattr(row, "nbytes", 0) for row in rows])
+        meter.num_bytes_at_most += each * len(rows)
+        meter.saw_element(each)
 
     def _count_failures(self, block: Block) -> None:
         count = block.size - len(_made(block))

@@ -1,5 +1,6 @@
 """Parsing by blocks: whatever the features and the records, what a function as written gives, to the bit."""
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.memory.arena import Arena
 from penstock.testing import check_op, elements_of, same
 from tests.unit.io.files import at_the_minimum, failed_by_file
 
@@ -348,6 +350,41 @@ def test_batches_do_not_share_arrays(file: Path) -> None:
     first, second = next(iter(twice))
     assert not np.shares_memory(first, second)
     assert np.array_equal(first, second)
+
+
+def test_slots_are_given_back_before_less_of_a_block_is_tried(lists: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[np.ndarray]] = []
+    still_held: list[int] = []
+    make_slot, make_slots = Arena.empty, Arena.maker
+
+    def empty(arena: Arena, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        if shape[0] > 8 and dtype != np.uint8:  # those are the file's
+            raise ps.errors.OverBudget("there is no room")
+        return make_slot(arena, shape, dtype)
+
+    def maker(arena: Arena, shape: tuple[int, ...], dtype: Any) -> Any:
+        make = make_slots(arena, shape, dtype)
+
+        def makes(size: int) -> np.ndarray:  # of y, before there is room for the others
+            still_held.append(sum(slot() is not None for slot in made))
+            array = make(size)
+            made.append(weakref.ref(array))
+            return array
+
+        return makes
+
+    monkeypatch.setattr(Arena, "empty", empty)
+    monkeypatch.setattr(Arena, "maker", maker)
+    dataset = ps.TFRecordDataset(lists).take(16).map(of_any_length)
+    assert is_recognised(dataset)
+    found: list[int] = []
+    with dataset.run() as run:
+        while (block := run.pull(16)) is not None:
+            found += [int(row["y"]) for row in block.rows()]
+            del block
+    assert found == [*range(16)]
+    assert len(still_held) > 4
+    assert not any(still_held)
 
 
 def test_the_minimum_is_enough(file: Path) -> None:

@@ -146,10 +146,12 @@ def test_each_run_is_the_next_epoch_unless_it_says_which() -> None:
     dataset = D.range(50).shuffle(seed=1)
     assert [dataset.run().epoch for _ in range(3)] == [0, 1, 2]
     assert dataset.run(epoch=7).epoch == 7
-    with pytest.raises(TypeError, match="epoch: expected an integer, got str 'first'"):
+    with pytest.raises(TypeError, match=r"run at test_run.py:\d+: epoch: expected an integer, got str 'first'"):
         dataset.run(epoch="first")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="epoch: expected at least 0, got -1"):
         dataset.run(epoch=-1)
+    with pytest.raises(ValueError, match=r"explain at test_run.py:\d+: sample: expected at least 0, got -1"):
+        dataset.explain(sample=-1)
     assert dataset.run().epoch == 8
     assert D.range(50).shuffle(seed=1).run().epoch == 0
 

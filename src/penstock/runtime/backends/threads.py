@@ -148,36 +148,10 @@ class ParallelCursor(Cursor):
             self._call(begun)
 
     def _begin(self) -> Ready | None:
-        """Pulls the next piece of the input and gives it its ticket."""
-        changed = self._threads.changed
-        with changed:
-            size, lease = self._pieces.size(self._demand), None
-            if not self._ended and not self._threads.stopped:
-                # Several cheap ones wait for room together: one by one they cost more than the wait, and so they come
-                # one by one only where the consumer has nothing else to wait for.
-                is_cheap = self._pieces.num_joined > 1 and bool(self._tickets)
-                or_one = size <= self._pieces.num_together and not is_cheap
-                # What the consumer has counts too where he may ask others next: a stage of whose need nobody knows yet,
-                # or another dataset on the same account.
-                num_in_flight = len(self._tickets) + (self._share.others_may_be_next and bool(self._given))
-                size, lease = self._admission.try_admit_some(num_in_flight, size, or_one)
-            if lease is None:
-                if not self._ended and not self._threads.stopped:
-                    self._is_short = self._was_short = True
-                    self._given_back.wait(_LOOK_AGAIN_S)
-                    self._is_short = False
-                return None
-            if self._was_short:
-                self._was_short = False
-                self._call_up()  # nobody was meanwhile
-            ticket = Ready(None, self._place, lease)
-            ticket.lost_before = self._num_lost
-            try:
-                ticket.before = self._input.state()
-            except BaseException as error:
-                ticket.error, self._ended = error, True
-                self._tickets.append(ticket)
-                changed.notify_all()
+        """Pulls the next piece of the input and gives it its ticket; None where there is none, or no room for it."""
+        with self._threads.changed:
+            size, ticket = self._try_ticket()
+            if ticket is None:
                 return None
             self._begun = ticket
         start = perf_counter_ns()
@@ -188,23 +162,57 @@ class ParallelCursor(Cursor):
                     self._hold_input(ticket, block)
         except BaseException as error:
             ticket.error, block = error, None
-        with changed:
+        with self._threads.changed:
             self._begun = None
-            if block is not None:
-                ticket.input, ticket.size = block, block.size
-                ticket.pulling_ns = perf_counter_ns() - start
-                self._place += block.size
-            else:
-                self._ended = True
-                changed.notify_all()
-            if block is not None or ticket.error is not None:
-                self._tickets.append(ticket)
-            else:
-                lease.release()
-            if self._num_untold:
-                num_lost, self._num_untold = self._num_untold, 0
-                self._lost(num_lost)
+            self._pulled(ticket, block, perf_counter_ns() - start)
         return None if block is None else ticket
+
+    def _try_ticket(self) -> tuple[int, Ready | None]:
+        """How many elements there is room for, and the ticket for them; None where there is none to be had now."""
+        if self._ended or self._threads.stopped:
+            return 0, None
+        size = self._pieces.size(self._demand)
+        # Several cheap ones wait for room together: one by one they cost more than the wait, and so they come one by
+        # one only where the consumer has nothing else to wait for.
+        is_cheap = self._pieces.num_joined > 1 and bool(self._tickets)
+        or_one = size <= self._pieces.num_together and not is_cheap
+        # What the consumer has counts too where he may ask others next: a stage of whose need nobody knows yet, or
+        # another dataset on the same account.
+        num_in_flight = len(self._tickets) + (self._share.others_may_be_next and bool(self._given))
+        size, lease = self._admission.try_admit_some(num_in_flight, size, or_one)
+        if lease is None:
+            self._is_short = self._was_short = True
+            self._given_back.wait(_LOOK_AGAIN_S)
+            self._is_short = False
+            return 0, None
+        if self._was_short:
+            self._was_short = False
+            self._call_up()  # nobody was meanwhile
+        ticket = Ready(None, self._place, lease)
+        ticket.lost_before = self._num_lost
+        try:
+            ticket.before = self._input.state()
+        except BaseException as error:
+            ticket.error = error
+            self._pulled(ticket, None, 0)
+            return 0, None
+        return size, ticket
+
+    def _pulled(self, ticket: Ready, block: Block | None, elapsed_ns: int) -> None:
+        """Puts a piece, or the error in its place, in line; where there is neither, the input has ended."""
+        if block is not None:
+            ticket.input, ticket.size, ticket.pulling_ns = block, block.size, elapsed_ns
+            self._place += block.size
+        else:
+            self._ended = True
+            self._threads.changed.notify_all()
+        if block is not None or ticket.error is not None:
+            self._tickets.append(ticket)
+        else:
+            ticket.lease.release()
+        if self._num_untold:
+            num_lost, self._num_untold = self._num_untold, 0
+            self._lost(num_lost)
 
     def _hold_input(self, ticket: Ready, block: Block) -> None:
         """The input may be asked again while the function still looks at this block: it is on our account now.
