@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 from weakref import WeakSet, WeakValueDictionary
 
+from ..block import Block
 from ..element import Failed
 from ..errors import PenstockError
 from ..memory.cache_file import CacheFile, PassId, complete_file
 from ..memory.kept import KeptElements
 from ..memory.ledger import Share
 from ..memory.overflow import Overflow
-from ..memory.sealing import in_native_order, sealed
+from ..memory.sealing import in_native_order, sealed, sealed_columns
 from ..memory.spill import LastingSpill, SpillSpace
 from ..plan.identity import identity_of
 from ..plan.node import Node
@@ -89,10 +90,13 @@ class CachedPass:
         """The place of an element; failures just before it that were shown are passed over."""
         return number + bisect_right(self.failures, number)
 
-    def passed(self, place: int, number: int, rows: list[Any]) -> list[Any]:
+    def passed(self, place: int, number: int, block: Block) -> list[Any]:
         """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
-        rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
-        good = [sealed(row) for row in rows if type(row) is not Failed]
+        rows = block.rows()
+        good = sealed_columns(block)
+        if good is None:
+            rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
+            good = [sealed(row) for row in rows if type(row) is not Failed]
         kept = [False] * len(good)
         while True:
             with self._lock:
