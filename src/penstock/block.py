@@ -20,13 +20,21 @@ import numpy as np
 from ._native import cut_records
 from .element import LEAF, Failed, Structure, detach, leaf_bytes, nbytes_of
 
-__all__ = ["MANY_DTYPES", "Block", "concat_blocks", "stack_leaves"]
+__all__ = ["MANY_DTYPES", "Block", "Origins", "concat_blocks", "origin_at", "stack_leaves"]
 
 #: Kinds of scalars of which one type has many dtypes: lengths, units, fields.
 MANY_DTYPES = "USMmV"
 
 #: Makes an uninitialised array of a shape and dtype; the arena's `empty`, or `np.empty`.
 Allocate = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
+
+#: Who names file and number of a record, and the place there of the first element.
+Origins = tuple[Callable[[int], tuple[str, int] | None], int]
+
+
+def origin_at(origins: Origins | None, i: int) -> tuple[str, int] | None:
+    """The file of element i and its number there, where that is known."""
+    return None if origins is None else origins[0](origins[1] + i)
 
 
 class Block:
@@ -51,8 +59,7 @@ class Block:
         self.positions = positions
         #: (buffer, offsets, lengths) of byte strings that may not be cut out yet.
         self.records: tuple[Any, np.ndarray, np.ndarray] | None = None
-        #: Who names file and number of a record, and the place there of the first element.
-        self.origins: tuple[Callable[[int], tuple[str, int]], int] | None = None
+        self.origins: Origins | None = None
 
     @classmethod
     def of_records(cls, buffer: Any, offsets: np.ndarray, lengths: np.ndarray) -> Block:
@@ -84,11 +91,7 @@ class Block:
         return made
 
     def origin(self, i: int) -> tuple[str, int] | None:
-        """The file of element i and its number there, where that is known."""
-        if self.origins is None:
-            return None
-        name, first = self.origins
-        return name(first + i)
+        return origin_at(self.origins, i)
 
     @property
     def nbytes(self) -> int:

@@ -266,6 +266,24 @@ def test_partitions(name: str, dtype: Any) -> None:
         assert parsed != "refused"
 
 
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_partitions_of_one_record_without_values(name: str, tmp_path: Path) -> None:
+    partitions, values = PARTITIONS[name]
+    features = {"r": RAGGED(tf.int64, "v", partitions, validate=True)}
+    given = [b"", ps.io.encode_example({"v": []}), ps.io.encode_example({"p": [0], "q": [0]})]
+    for number, record in enumerate([*given, ps.io.encode_example(values[0])]):
+        expected = same(
+            lambda r=record: tf.io.parse_single_example(r, features),
+            lambda r=record: ps.io.parse_single_example(r, features),
+            name,
+        )
+        path = tmp_path / str(number)
+        with ps.io.TFRecordWriter(path) as writer:
+            writer.write(record)
+        mapped = ps.TFRecordDataset(path).map(lambda r: ps.io.parse_single_example(r, features))
+        assert outcome(lambda ds=mapped: next(iter(ds))) == expected
+
+
 @pytest.mark.parametrize("name", ["splits", "lengths", "uniform", "two splits"])
 def test_partitions_of_feature_lists(name: str) -> None:
     partitions, values = PARTITIONS[name]

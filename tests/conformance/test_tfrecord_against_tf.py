@@ -34,6 +34,14 @@ def test_tensorflow_reads_what_is_written_here(tmp_path: Path, compression: str 
     assert [record.numpy() for record in tf.data.TFRecordDataset(str(path), compression or "")] == RECORDS
 
 
+@pytest.mark.parametrize("options", [tf.io.TFRecordOptions(), tf.io.TFRecordOptions("GZIP", compression_level=1)])
+def test_options_of_tensorflow_are_taken(tmp_path: Path, options: tf.io.TFRecordOptions) -> None:
+    path = tmp_path / "data"
+    with ps.io.TFRecordWriter(path, options) as writer:
+        writer.write(b"one")
+    assert list(ps.TFRecordDataset(path, options.compression_type)) == [b"one"]
+
+
 @pytest.mark.parametrize("compression", [None, "GZIP", "ZLIB"])
 def test_what_tensorflow_writes_is_found_here(tmp_path: Path, compression: str | None) -> None:
     path = tmp_path / "data"

@@ -97,6 +97,8 @@ _KERNEL_DTYPES = frozenset(
 
 
 def _bilinear(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    if image.shape[:2] == (height, width):  # also that infinities stay: the kernel takes differences of neighbours
+        return image.astype(np.float32, order="C")
     result = np.empty((height, width, image.shape[2]), np.float32)
     resize_bilinear(_with_whole_rows(image), result)
     return result
@@ -206,6 +208,7 @@ def _weighted(weights: _WeightsOf, image: np.ndarray, height: int, width: int) -
     return _along(1, weights, _along(0, weights, image, height), width)
 
 
+@np.errstate(invalid="ignore")  # infinities of both signs in one pixel
 def _along(axis: int, weights: _WeightsOf, image: np.ndarray, num_out: int) -> np.ndarray:
     """Weighted sums along rows or columns, tap by tap: a product of matrices would start BLAS's own threads."""
     places, shares = weights(image.shape[axis], num_out)
@@ -214,6 +217,9 @@ def _along(axis: int, weights: _WeightsOf, image: np.ndarray, num_out: int) -> n
     result = np.zeros((*image.shape[:axis], num_out, *image.shape[axis + 1 :]), np.float32)
     for tap in range(places.shape[1]):
         part = np.take(image, places[:, tap], axis=axis).astype(np.float32, copy=False)
+        unused = shares[:, tap] == 0
+        if unused.any():  # infinities and NaNs of which nothing is taken: not even nothing times them
+            part[(slice(None),) * axis + (unused,)] = 0
         part *= shares[:, tap].reshape(shape)
         result += part
     return result
@@ -226,7 +232,8 @@ def _area_weights(num_in: int, num_out: int) -> _Weights:
     ends = starts + scale
     places = np.floor(starts).astype(np.intp)[:, None] + np.arange(int(np.ceil(scale)) + 1)
     covered = np.minimum(ends[:, None], places + 1) - np.maximum(starts[:, None], places)
-    return np.clip(places, 0, num_in - 1), (np.maximum(covered, 0) / scale).astype(np.float32)
+    covered[covered < 1e-6] = 0  # less is rounding
+    return np.clip(places, 0, num_in - 1), (covered / scale).astype(np.float32)
 
 
 def _triangle_weights(num_in: int, num_out: int) -> _Weights:

@@ -100,7 +100,7 @@ class FromArrow(StreamsFiles, Op):
         is_path = isinstance(self.table_or_path, (str, bytes, os.PathLike, list, tuple, np.ndarray))
         fields["_paths"] = tuple(expand_paths(self.table_or_path, "table_or_path")) if is_path else ()
         if is_path:
-            schema, batches = _look_at_files(self._paths, self.on_error)
+            schema, batches = _look_at_files(self._paths)
         else:
             table = _as_table(self.table_or_path)
             schema = table.schema
@@ -231,11 +231,11 @@ def _as_table(given: Any) -> Any:
     raise BadType(f"table_or_path: expected an Arrow table, a record batch or a path, got {kind} {given!r:.60}")
 
 
-def _look_at_files(paths: tuple[str, ...], on_error: str) -> tuple[Any, list[Piece] | None]:
+def _look_at_files(paths: tuple[str, ...]) -> tuple[Any, list[Piece] | None]:
     """The schema of the file that says what rows are, and all record batches if they are there at once, mapped."""
     if not paths:
         raise BadArgument("table_or_path: expected one file or more, got none: there are no columns without a file")
-    _, schema = first_look(paths, _schema_of, on_error)
+    _, schema = first_look(paths, _schema_of)
     with _LOOKING:
         return schema, _mapped_files(paths, schema, _own_pool())
 

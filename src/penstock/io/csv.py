@@ -32,11 +32,10 @@ _COLUMN = re.compile(r"In CSV column #(\d+): ")
 class FromCsv(StreamsFiles, Op):
     """The rows of CSV files as dicts of columns.
 
-    Types are those of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be
-    read: int64, float64, bool or bytes. A later value that does not fit, an empty field where a number should be, and a
-    row with too few or too many fields, are errors in their place that name file, row and column. Dates stay text. A
-    file of a header alone has no rows; as the first it needs `dtypes`. For fields by number, as tf.data has them, see
-    `CsvDataset`.
+    Types are those of the first block (1 MB) of the first file that can be read: int64, float64, bool or bytes. A later
+    value that does not fit, an empty field where a number should be, and a row with too few or too many fields, are
+    errors in their place that name file, row and column. Dates stay text. A file of a header alone has no rows; where
+    there is no other it needs `dtypes`. For fields by number, as tf.data has them, see `CsvDataset`.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
@@ -86,7 +85,7 @@ class FromCsv(StreamsFiles, Op):
         fields["_paths"] = tuple(expand_paths(self.paths, "paths"))
         if not self._paths:
             raise BadArgument("paths: expected one file or more, got none: there are no columns without a file")
-        _, schema = first_look(self._paths, self._look_at, self.on_error)
+        _, schema = first_look(self._paths, self._look_at)
         fields["_types"] = dict(zip(schema.names, schema.types, strict=True))
         fields["_table"] = TableColumns(schema, self.columns, self.fill_null)
 

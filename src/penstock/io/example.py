@@ -15,7 +15,7 @@ import numpy as np
 from .._native import FoundFeatures
 from ..element import Sparse, string
 from ..errors import BadArgument, BadType, RecordError
-from .example_columns import Lists, parsed_alone, ragged_of, record_error, sparse_of
+from .example_columns import Lists, check_splits, parsed_alone, ragged_of, record_error, sparse_of
 from .example_names import with_names
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
 from .features import (
@@ -136,6 +136,8 @@ class _Results:
         if isinstance(feature, RaggedFeature):
             keys = [part.key for part in feature.partitions if not isinstance(part, UniformRowLength)]
             partitions = {key: self._filled(key) for key in keys}
+            if self._count is None:
+                check_splits(name, feature, partitions)
             ragged = ragged_of(name, feature, self._filled(feature.value_key or name), partitions)
             return ragged if self._count is not None else ragged.values
         lists = self._filled(name)

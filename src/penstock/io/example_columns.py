@@ -12,7 +12,7 @@ from ..element import Ragged, Sparse
 from ..errors import RecordError
 from .features import Partition, RaggedFeature, RowLengths, RowSplits, RowStarts, UniformRowLength
 
-__all__ = ["Lists", "parsed_alone", "ragged_of", "record_error", "sparse_of", "sparse_of_lists"]
+__all__ = ["Lists", "check_splits", "parsed_alone", "ragged_of", "record_error", "sparse_of", "sparse_of_lists"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +78,14 @@ def ragged_of(name: str, feature: RaggedFeature, lists: Lists, partitions: Mappi
             inner, splits = _row_splits(name, partition, partitions[partition.key], splits)
             values = Ragged(values, inner.astype(dtype))
     return Ragged(values, splits.astype(dtype))
+
+
+def check_splits(name: str, feature: RaggedFeature, partitions: Mapping[str, Lists]) -> None:
+    """Refuses records parsed alone that have no row splits, not even the 0 at the beginning, if `validate` says so."""
+    for partition in feature.partitions:
+        if feature.validate and isinstance(partition, RowSplits):
+            has_splits = partitions[partition.key].lengths > 0
+            _check(name, has_splits, np.arange(has_splits.size), partition)
 
 
 def _uniform(name: str, length: int, values: Any, splits: np.ndarray, dtype: np.dtype[Any]) -> tuple[Any, np.ndarray]:

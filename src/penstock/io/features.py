@@ -238,7 +238,8 @@ class RaggedFeature:
         partitions: How values are cut into rows, outermost first: `RaggedFeature.RowSplits(key)`, `RowLengths(key)`,
             `RowStarts(key)`, `RowLimits(key)` or `UniformRowLength(length)`. `ValueRowIds` is not supported.
         row_splits_dtype: int32 or int64.
-        validate: Taken as in TensorFlow; partitions that do not fit their values are always an error here.
+        validate: Whether a record parsed alone without row splits is an error, as in TensorFlow, or has no rows.
+            Partitions that do not fit their values are always an error here.
 
     >>> RaggedFeature("int64", partitions=[RaggedFeature.RowLengths("lengths")]).partitions
     (RowLengths(key='lengths'),)

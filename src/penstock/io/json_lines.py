@@ -38,11 +38,11 @@ class FromJsonLines(StreamsFiles, Op):
 
     An object inside another is a dict, an array an array of its own length, a string `bytes`; integers are int64, or
     uint64 where some are larger and none is negative. Arrays of one length in an array are an array of more dimensions;
-    arrays of objects are refused. Names and types are those
-    of the first block (1 MB) of the first file, or with `on_error="skip"` of the first that can be read; where lines do
-    not agree, those of most; lines nested more than 100 deep do not count. A value that does not fit, one that is
-    missing or null, arrays of unequal lengths in one, and a name that was not there, are errors in their place that
-    name file and row. Rows are the objects, from 0: blank lines do not count, and each of two objects on a line does.
+    arrays of objects are refused. Names and types are those of the first block (1 MB) of the first file that can be
+    read; where lines do not agree, those of most; lines nested more than 100 deep do not count. A value that does not
+    fit, one that is missing or null, arrays of unequal lengths in one, and a name that was not there, are errors in
+    their place that name file and row. Rows are the objects, from 0: blank lines do not count, and each of two objects
+    on a line does.
 
     Args:
         paths: A path, a pattern, a URI, or a list of them. Files ending in `.gz` are inflated.
@@ -83,7 +83,7 @@ class FromJsonLines(StreamsFiles, Op):
         fields["_paths"] = tuple(expand_paths(self.paths, "paths"))
         if not self._paths:
             raise BadArgument("paths: expected one file or more, got none: there are no names without a file")
-        _, found = first_look(self._paths, self._look_at, self.on_error)
+        _, found = first_look(self._paths, self._look_at)
         fields["_table"] = TableColumns(found, self.columns, self.fill_null)
         fields["_schema"] = _chosen(found, self._table.names)
 

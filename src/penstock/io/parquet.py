@@ -48,7 +48,7 @@ class FromParquet(StreamsFiles, Op):
 
     Numbers keep their types; strings and binary are `bytes`; a fixed-size list is an array of one more dimension, a
     list an array of its own length, a struct a dict. Lists of one length in a list are an array of more dimensions. All
-    files must have the columns of the first, in the same types (with `on_error="skip"`, of the first that can be read).
+    files must have the columns of the first that can be read, in the same types.
     A row with a null where none can be, or with lists of unequal lengths in one, and each row of a damaged row group
     that cannot be read any more, are errors in their place, and what follows is read.
 
@@ -89,7 +89,7 @@ class FromParquet(StreamsFiles, Op):
         fields["_paths"] = paths = tuple(expand_paths(self.paths, "paths"))
         if not paths:
             raise BadArgument("paths: expected one file or more, got none: there are no columns without a file")
-        first, (fields["_table"], layout) = first_look(paths, self._look_at, self.on_error)
+        first, (fields["_table"], layout) = first_look(paths, self._look_at)
         layouts = [layout]
         left = _MOST_LOOKED_AT - layout.num_groups
         others = list(paths)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..element import Ragged, Sparse, Structure
 from ..memory.arena import Arena
-from .example_columns import Lists, ragged_of, record_error
+from .example_columns import Lists, check_splits, ragged_of, record_error
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
 from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
 
@@ -77,11 +77,12 @@ class RowParser:
 
     def _ragged(self, lists: dict[str, Lists]) -> dict[str, Ragged]:
         """What the block has of features with partitions, also of those that nobody picks: they may not fit."""
-        return {
-            name: ragged_of(name, feature, lists[feature.value_key or name], lists)
-            for name, feature in self._table.features.items()
-            if isinstance(feature, RaggedFeature) and feature.partitions
-        }
+        found: dict[str, Ragged] = {}
+        for name, feature in self._table.features.items():
+            if isinstance(feature, RaggedFeature) and feature.partitions:
+                check_splits(name, feature, lists)
+                found[name] = ragged_of(name, feature, lists[feature.value_key or name], lists)
+        return found
 
     def _check_parts(self, outputs: list[np.ndarray]) -> None:
         """Refuses sequences that have no whole number of parts, those too that nobody picks."""

@@ -49,10 +49,11 @@ def check_on_error(value: Any) -> None:
         raise BadArgument(f"on_error: expected 'raise' or 'skip', got {value!r}")
 
 
-def first_look(paths: Sequence[str], look: Callable[[str], Any], on_error: str) -> tuple[str, Any]:
+def first_look(paths: Sequence[str], look: Callable[[str], Any]) -> tuple[str, Any]:
     """The file that says what the elements are, and what a look at it found.
 
-    It is the first; where what cannot be read is left out, the first that can be read, or the error of the first.
+    It is the first that can be read: those before it are errors in their place, which the user may have left out. Where
+    none can be read, the error of the first is raised.
     """
     first_error: FormatError | None = None
     for path in paths:
@@ -60,8 +61,6 @@ def first_look(paths: Sequence[str], look: Callable[[str], Any], on_error: str) 
             with readable(path):
                 return path, look(path)
         except FormatError as error:
-            if on_error != "skip":
-                raise
             first_error = first_error or error
     assert first_error is not None
     try:

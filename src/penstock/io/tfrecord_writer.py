@@ -61,6 +61,15 @@ class TFRecordOptions:
             raise BadArgument(f"compression_level: expected 0 to 9, or -1 for zlib's own choice, got {level!r}")
 
 
+def _options_of(given: Any) -> TFRecordOptions:
+    """Our options, those of TensorFlow's class of the same name, or of a compression alone."""
+    if isinstance(given, TFRecordOptions):
+        return given
+    if type(given).__name__ == "TFRecordOptions":
+        return TFRecordOptions(given.compression_type, given.compression_level)
+    return TFRecordOptions(compression_of("options", given))
+
+
 class TFRecordWriter:
     """Writes a TFRecord file.
 
@@ -69,7 +78,7 @@ class TFRecordWriter:
 
     Args:
         path: Name of the file, or a URI (`s3://`, `gs://`, `file://`, …).
-        options: A `TFRecordOptions`, or its `compression_type` alone.
+        options: A `TFRecordOptions`, also TensorFlow's, or its `compression_type` alone.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,8 +91,7 @@ class TFRecordWriter:
     def __init__(self, path: str | bytes | os.PathLike[Any], options: TFRecordOptions | str | None = None) -> None:
         self._file: BinaryIO | None = None  # first: __del__ runs even if what follows fails
         self._path = path_given(path, "path")
-        if not isinstance(options, TFRecordOptions):
-            options = TFRecordOptions(compression_of("options", options))
+        options = _options_of(options)
         self._new = NewFile(self._path)
         self._compress: Any = None
         if options.compression_type is not None:

@@ -27,7 +27,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..block import Block
-from ..element import Structure, nbytes_of
+from ..element import Structure
 from ..errors import OverBudget, PenstockError
 from .arena import slot_bytes
 from .batch_index import BATCH_INDEX_BYTES, BatchIndex
@@ -186,9 +186,8 @@ class KeptElements:
             most_rows, most_bytes = self._chunk_limits()
             if self._tail.columns is not None:
                 self._close_tail()
-            # In memory a view takes next to nothing; on disk, or read from there, it is as long as it is.
-            length_of = nbytes_of if self._index is None else bytes_when_read
-            lengths = [max(one.nbytes, length_of(one.element)) for one in new]
+            is_read = self._index is not None
+            lengths = [max(one.nbytes, bytes_when_read(one.element)) if is_read else one.length for one in new]
             start = 0
             while start < len(new) and not self._stopped:
                 if self._tail.size and self._tail.length + lengths[start] > most_bytes:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..element import Ragged, Sparse, Structure, arrays_in, detach, leaf_bytes, read_only
+from ..block import Block
+from ..element import Ragged, Sparse, Structure, arrays_in, detach, leaf_bytes, nbytes_of, read_only
 from .singly import nest_bytes
 
-__all__ = ["Sealed", "in_native_order", "sealed"]
+__all__ = ["Sealed", "in_native_order", "sealed", "sealed_columns"]
 
 
 def in_native_order(element: Any) -> Any:
@@ -41,6 +42,11 @@ class Sealed(NamedTuple):
     #: What its arrays look at that is somebody else's, by its id: the user's own, or what a cache below keeps.
     lent: frozenset[int] = frozenset()
 
+    @property
+    def length(self) -> int:
+        """How long it is on disk: there a view is not next to nothing."""
+        return max(self.nbytes, nbytes_of(self.element)) if self.lent else self.nbytes
+
 
 def sealed(element: Any) -> Sealed:
     """An element that is to be kept."""
@@ -52,6 +58,26 @@ def sealed(element: Any) -> Sealed:
     arrays = [array for leaf in leaves if not isinstance(leaf, np.generic) for array in arrays_in(leaf)]
     lent = [id(array.base) for array in arrays if array.base is not None]
     return Sealed(structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes, frozenset(lent))
+
+
+def sealed_columns(block: Block) -> list[Sealed] | None:
+    """The elements of a block of stacked numbers, which are all alike: each costs a tenth of what `sealed` takes.
+
+    None for other blocks, and for views of what is somebody else's.
+    """
+    columns = block.columns
+    if columns is None or any(c.dtype.kind not in "biufc" or not c.dtype.isnative for c in columns):
+        return None
+    if not all(column.flags.writeable or column.ndim == 1 for column in columns):
+        return None
+    leaves = [list(c) if c.ndim == 1 else [read_only(part.copy()) for part in c] for c in columns]
+    nbytes = sum(c[0].nbytes + (_ARRAY_BYTES if c.ndim > 1 else _SCALAR_BYTES) for c in columns)
+    structure = block.structure
+    if structure.is_leaf:
+        nbytes += _PLACE_BYTES if columns[0].ndim > 1 else 0
+        return [Sealed(element, nbytes) for element in leaves[0]]
+    nbytes += nest_bytes(len(leaves))
+    return [Sealed(structure.unflatten(parts), nbytes) for parts in zip(*leaves, strict=True)]
 
 
 # An array's object and that of the view which is given out; a scalar's object and its place in a list; that

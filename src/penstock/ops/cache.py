@@ -125,6 +125,13 @@ def _are_views(spec: Any) -> bool:
     return spec is not UNSEEN and all(isinstance(x, TensorSpec) and x.dtype != string for x in spec_leaves(spec))
 
 
+def _largest_in(block: Block) -> int:
+    """Bytes of the largest element."""
+    if block.columns is not None and all(column.dtype.kind != "O" for column in block.columns):
+        return block.nbytes // block.size  # they are alike
+    return max(map(nbytes_of, block.rows()))
+
+
 class _CacheCursor(Cursor):
     """Gives what is kept; beyond that reads its input, which it opens and moves on only when it must."""
 
@@ -290,20 +297,16 @@ class _CacheCursor(Cursor):
 
     def _passed(self, current: CachedPass, block: Block) -> Block:
         """Has elements of the input kept, and gives what is to be shown of them."""
-        failed = 0
+        self._largest_bytes = max(self._largest_bytes, _largest_in(block))
         # A sample is to find out what others hold of elements that come one by one, as they do from disk.
         is_sample = self._context.share.frugal
         shown = None if is_sample else current.passed_alike(self._place, self._number, block)
-        if shown is not None:
-            self._largest_bytes = max(self._largest_bytes, shown.nbytes // shown.size)
-        else:
-            rows = block.rows()
-            self._largest_bytes = max(self._largest_bytes, *map(nbytes_of, rows))
-            failed = sum(type(row) is Failed for row in rows) if block.has_failures else 0
-            shown = Block.of_rows(current.passed(self._place, self._number, rows))
+        if shown is None:
+            shown = Block.of_rows(current.passed(self._place, self._number, block))
         if self._filling is None:
             self._filling = self._context.progress("keeping elements", self._context.node.spec.cardinality)
         self._filling.advance(block.size)
+        failed = sum(type(row) is Failed for row in block.rows()) if block.has_failures else 0
         self._number += block.size - failed
         self._place += block.size
         self._input_place = self._place

@@ -19,7 +19,7 @@ from ..memory.cache_file import CacheFile, PassId, complete_file
 from ..memory.kept import KeptElements
 from ..memory.ledger import Share
 from ..memory.overflow import Overflow
-from ..memory.sealing import in_native_order, sealed
+from ..memory.sealing import in_native_order, sealed, sealed_columns
 from ..memory.spill import LastingSpill, SpillSpace
 from ..plan.identity import identity_of
 from ..plan.node import Node
@@ -99,10 +99,13 @@ class CachedPass:
                 self._finish_if_complete()
             return kept
 
-    def passed(self, place: int, number: int, rows: list[Any]) -> list[Any]:
+    def passed(self, place: int, number: int, block: Block) -> list[Any]:
         """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
-        rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
-        good = [sealed(row) for row in rows if type(row) is not Failed]
+        rows = block.rows()
+        good = sealed_columns(block)
+        if good is None:
+            rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
+            good = [sealed(row) for row in rows if type(row) is not Failed]
         kept = [False] * len(good)
         while True:
             with self._lock:

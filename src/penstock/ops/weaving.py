@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from ..block import Allocate, Block
+from ..block import Allocate, Block, Origins, origin_at
 
 __all__ = ["SMALL_BYTES", "interleaved", "joined", "unnumbered"]
 
@@ -36,7 +38,23 @@ def joined(parts: list[Block], allocate: Allocate) -> Block:
     rows: list[Any] = []
     for part in parts:
         rows += part.rows()
-    return Block.of_rows(rows, has_failures=any(part.has_failures for part in parts))
+    block = Block.of_rows(rows, has_failures=any(part.has_failures for part in parts))
+    block.origins = _joined_origins(parts)
+    return block
+
+
+def _joined_origins(parts: list[Block]) -> Origins | None:
+    """Who names the records of parts one after the other; it keeps no part, only whom each knew."""
+    origins = [part.origins for part in parts]
+    if not any(origins):
+        return None
+    starts = [0, *accumulate([part.size for part in parts])]
+
+    def name(place: int) -> tuple[str, int] | None:
+        i = bisect_right(starts, place) - 1
+        return origin_at(origins[i], place - starts[i])
+
+    return name, 0
 
 
 def _stacked_column(leaves: tuple[np.ndarray, ...], count: int, allocate: Allocate) -> np.ndarray | None:
@@ -71,7 +89,22 @@ def interleaved(parts: list[Block], block_length: int, allocate: Allocate) -> Bl
     by_part = [part.rows() for part in parts]
     starts = range(0, parts[0].size, block_length)
     rows = [row for start in starts for part in by_part for row in part[start : start + block_length]]
-    return Block.of_rows(rows, has_failures=False)
+    block = Block.of_rows(rows, has_failures=False)
+    block.origins = _interleaved_origins(parts, block_length)
+    return block
+
+
+def _interleaved_origins(parts: list[Block], block_length: int) -> Origins | None:
+    """The same of parts in turn."""
+    origins = [part.origins for part in parts]
+    if not any(origins):
+        return None
+
+    def name(place: int) -> tuple[str, int] | None:
+        turn, i = divmod(place, block_length * len(origins))
+        return origin_at(origins[i // block_length], turn * block_length + i % block_length)
+
+    return name, 0
 
 
 def _interleaved_column(leaves: tuple[np.ndarray, ...], block_length: int, allocate: Allocate) -> np.ndarray | None:

@@ -32,6 +32,14 @@ def test_area_is_the_mean() -> None:
     np.testing.assert_allclose(ps.image.resize(row(0, 30), (1, 3), "area").ravel(), [0, 15, 30], rtol=1e-6)
 
 
+def test_infinities_stay_in_the_pixels_that_cover_them() -> None:
+    inf = np.inf
+    assert ps.image.resize(row(1, inf, 1), (1, 6), "area").ravel().tolist() == [1, 1, inf, inf, 1, 1]
+    assert ps.image.resize(row(inf, 1, 1, -inf), (1, 5), "area").ravel().tolist() == [inf, inf, 1, -inf, -inf]
+    assert np.isnan(ps.image.resize(row(inf, -inf), (1, 3), "area").ravel()).tolist() == [False, True, False]
+    assert ps.image.resize(row(1, inf, 1), (1, 3)).ravel().tolist() == [1, inf, 1]
+
+
 def test_nearest_keeps_the_dtype() -> None:
     for dtype in (np.uint8, np.int64, np.float16, np.float64):
         image = np.arange(6, dtype=dtype).reshape(2, 3, 1)

@@ -289,6 +289,6 @@ def test_the_first_file_that_can_be_read_tells_the_columns(tmp_path: Path) -> No
     assert [plain(row) for row in run] == [{"x": 1}, {"x": 2}]
     assert failed_by_file(run) == {str(tmp_path / "a"): 1, str(tmp_path / "gone"): 1}
     with pytest.raises(ps.errors.FormatError, match="a: expected an Arrow IPC file"):
-        ps.Dataset.from_arrow(names)
+        list(ps.Dataset.from_arrow(names))
     with pytest.raises(ps.errors.FormatError, match="a: expected an Arrow IPC file"):
         ps.Dataset.from_arrow(names[:2], on_error="skip")

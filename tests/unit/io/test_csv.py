@@ -138,8 +138,9 @@ def test_a_header_alone_is_a_file_without_rows(tmp_path: Path) -> None:
     both = [tmp_path / "a.csv", tmp_path / "b.csv"]
     assert [plain(row) for row in ps.Dataset.from_csv(both, dtypes=types)] == [{"x": 1, "y": "2"}]
     assert [plain(row) for row in ps.Dataset.from_csv(both, ["x"], {"x": np.int64})] == [{"x": 1}]
+    assert [plain(row) for row in ps.Dataset.from_csv(both)] == [{"x": 1, "y": 2}]
     with pytest.raises(ps.errors.FormatError, match="there is only a header; give dtypes of all columns"):
-        ps.Dataset.from_csv(both, dtypes={"x": np.int64})
+        ps.Dataset.from_csv([both[0], both[0]], dtypes={"x": np.int64})
 
 
 def test_a_quote_that_is_not_closed_swallows_nothing_in_silence(tmp_path: Path) -> None:

@@ -147,6 +147,10 @@ def test_a_length_of_2_63_is_told_with_its_place(tmp_path: Path) -> None:
 def good_table(path: Path, kind: str) -> None:
     if kind == "parquet":
         pq.write_table(pa.table({"column": [1, 2]}), path)
+    elif kind == "arrow":
+        table = pa.table({"column": [1, 2]})
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
     else:
         path.write_text("column\n1\n2\n" if kind == "csv" else '{"column": 1}\n{"column": 2}\n')
 
@@ -157,7 +161,7 @@ def unreadable(path: Path, why: str) -> None:
     path.write_bytes({"cut": whole[:-20], "name": whole.replace(b"column", b"c\xff\xfemn"[:6]), "empty": b""}[why])
 
 
-READERS = {"parquet": D.from_parquet, "csv": D.from_csv, "json": D.from_json_lines}
+READERS = {"parquet": D.from_parquet, "arrow": D.from_arrow, "csv": D.from_csv, "json": D.from_json_lines}
 
 
 @pytest.mark.parametrize(
@@ -166,6 +170,8 @@ READERS = {"parquet": D.from_parquet, "csv": D.from_csv, "json": D.from_json_lin
         ("parquet", "cut"),
         ("parquet", "name"),
         ("parquet", "missing"),
+        ("arrow", "empty"),
+        ("arrow", "missing"),
         ("csv", "missing"),
         ("csv", "empty"),
         ("json", "missing"),
@@ -180,14 +186,17 @@ def test_the_first_file_that_can_be_read_says_what_elements_are(tmp_path: Path, 
     read = READERS[kind]
     counted = {} if (kind, why) == ("json", "empty") else {str(bad): 1}  # which is no error: it has no lines
     for files in ([bad, good], [good, bad]):
-        dataset = read(files, on_error="skip")
-        run = dataset.run()
-        assert [int(row["column"]) for row in run] == [1, 2]
-        assert failed_by_file(run) == counted
-    check_op(dataset)
-    for files, on_error in (([bad, good], "raise"), ([bad, bad], "skip")):
+        for dataset in (read(files, on_error="skip"), read(files).ignore_errors()):
+            run = dataset.run()
+            assert [int(row["column"]) for row in run] == [1, 2]
+            assert failed_by_file(run) == counted
+        if counted:
+            with pytest.raises(ps.errors.FormatError, match=str(bad)):
+                list(read(files))
+    check_op(read([bad, good], on_error="skip"))
+    for on_error in ("raise", "skip"):
         with pytest.raises(ps.errors.FormatError, match=str(bad)):
-            read(files, on_error=on_error)
+            read([bad, bad], on_error=on_error)
 
 
 def test_the_budget_is_that_of_files_behind_one_that_cannot_be_read(tmp_path: Path) -> None:

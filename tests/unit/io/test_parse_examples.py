@@ -196,6 +196,30 @@ def test_a_bad_record_is_named_by_its_file_and_number(tmp_path: Path, name: str,
         assert failed_by_file(run) == counted
 
 
+@pytest.mark.parametrize("num_parallel_reads", [1, 2, 3, ps.AUTOTUNE])
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("batch_size", [None, 7, 64])
+def test_bad_records_of_files_read_in_turn_are_named_too(
+    tmp_path: Path, num_parallel_reads: int, compression: str | None, batch_size: int | None
+) -> None:
+    sizes = {"a": 30, "b": 7, "c": 30, "d": 1, "e": 19}
+    bad = {"a": [0, 3, 29], "b": [6], "c": [4, 5, 6, 20], "d": [0], "e": []}
+    paths = [tmp_path / name for name in sizes]
+    for path in paths:
+        with ps.io.TFRecordWriter(path, compression) as writer:
+            for i in range(sizes[path.name]):
+                writer.write(ps.io.encode_example({"a": [1.0, 2.0][: 1 if i in bad[path.name] else 2]}))
+    files = ps.TFRecordDataset(paths, compression, num_parallel_reads=num_parallel_reads)
+    dataset = files.map(parsed) if batch_size is None else files.map(parsed).batch(batch_size)
+    with files.map(parsed).run() as run:
+        errors = [element.error for element in elements_of(run) if hasattr(element, "error")]
+    named = {path.name: sorted(error.record for error in errors if error.file == str(path)) for path in paths}
+    assert named == bad
+    with dataset.ignore_errors().run() as run:
+        list(run)
+        assert failed_by_file(run) == {str(path): len(bad[path.name]) for path in paths if bad[path.name]}
+
+
 def test_the_place_in_a_list_stays_that() -> None:
     records = [ps.io.encode_example({"a": [1.0] * (1 if i == 6 else 2)}) for i in range(8)]
     lists = ps.Dataset.from_tensor_slices(np.array(records, object)).batch(4)
