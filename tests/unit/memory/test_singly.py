@@ -18,10 +18,15 @@ def stacked() -> Any:
     return D.from_tensor_slices({name: np.arange(NUM_ROWS, dtype=np.int32) for name in NAMES})
 
 
+def made(i: Any) -> dict[str, np.int32]:
+    return {name: np.int32(i) for name in NAMES}
+
+
 OPERATORS: dict[str, Callable[[Any], Any]] = {
     "unique": lambda data: data.unique(),
     "take_while": lambda data: data.take_while(lambda row: True),
     "rejection_resample": lambda data: data.rejection_resample(lambda row: row["column 0"] % 2, [0.5, 0.5], [0.5, 0.5]),
+    "flat_map": lambda data: D.range(1).flat_map(lambda i: D.range(NUM_ROWS).map(made)),
 }
 
 
