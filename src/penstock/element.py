@@ -227,7 +227,8 @@ def leaf_bytes(leaf: Any) -> int:
     if isinstance(leaf, np.ndarray):
         if leaf.dtype.kind != "O":
             return int(leaf.nbytes)
-        return sum(map(len, leaf.reshape(-1).tolist())) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
+        # In no list: there may be very many.
+        return sum(map(len, leaf.flat)) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
     if is_dataset(leaf):  # a window, or what was made of one, holds elements
         node = leaf.node
         return sum([part.op.held_bytes for part in node.walk()]) if node.inputs else int(node.op.held_bytes)

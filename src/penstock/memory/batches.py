@@ -38,10 +38,11 @@ class BatchFile:
 
 
 class Batch(NamedTuple):
-    """A batch that was written, and the number of its first element."""
+    """A batch that was written, the number of its first element, and what its elements take in memory."""
 
     first: int
     stored: Stored
+    nbytes: int
 
 
 class Written(NamedTuple):
@@ -146,7 +147,7 @@ class _Group:
 
     def add(self, number: int, leaves: list[Any], nbytes: int) -> None:
         if nbytes >= ALONE_BYTES:
-            self._put([number], [leaves])
+            self._put([number], [leaves], nbytes)
             return
         self._numbers.append(number)
         self._leaves.append(leaves)
@@ -156,12 +157,12 @@ class _Group:
 
     def _flush(self) -> None:
         if self._numbers:
-            self._put(self._numbers, self._leaves)
+            self._put(self._numbers, self._leaves, self._pending_bytes)
             self._numbers, self._leaves, self._pending_bytes = [], [], 0
 
-    def _put(self, numbers: list[int], leaves: list[list[Any]]) -> None:
+    def _put(self, numbers: list[int], leaves: list[list[Any]], nbytes: int) -> None:
         by_leaf = [np.array(numbers, np.int64), *map(list, zip(*leaves, strict=True))]
-        self.batches.append(Batch(numbers[0], self.writer.write_by_leaf(by_leaf, len(numbers))))
+        self.batches.append(Batch(numbers[0], self.writer.write_by_leaf(by_leaf, len(numbers)), nbytes))
 
     def close(self) -> None:
         self._flush()

@@ -9,29 +9,57 @@ from typing import Any
 
 import numpy as np
 
+from .._native import cut_records
 from ..errors import BadType, FormatError
 
-__all__ = ["INT64", "Take", "cut", "ends", "flat_bytes", "ranks_and_shapes", "shapes_from", "take_bytes"]
+__all__ = ["INT64", "Take", "cut", "cut_bytes", "ends", "flat_bytes", "ranks_and_shapes", "shapes_from", "take_bytes"]
 
 INT64 = np.dtype(np.int64)
+# Of an array of strings, which may be most of what there is room for, so many are looked at together.
+_AT_A_TIME = 4096
+_JOINED_BYTES = 1 << 18
 
 #: Gives the next of some flat arrays, as one of a dtype.
 Take = Callable[[np.dtype[Any]], np.ndarray]
 
 
-def flat_bytes(items: list[Any]) -> list[np.ndarray]:
+def flat_bytes(items: list[Any] | np.ndarray) -> list[np.ndarray]:
     """The lengths of byte strings, and what is in them."""
-    strange = {type(item).__name__ for item in items if type(item) is not bytes}
-    if strange:
-        raise BadType(f"expected byte strings, got an array that holds {', '.join(sorted(strange))}")
-    data = items[0] if len(items) == 1 else b"".join(items)  # one alone may be large
-    return [np.array(list(map(len, items)), np.int64), np.frombuffer(data, np.uint8)]
+    lengths = np.empty(len(items), np.int64)
+    for part in _parts(len(items)):
+        some = list(items[part])
+        strange = {type(item).__name__ for item in some if type(item) is not bytes}
+        if strange:
+            raise BadType(f"expected byte strings, got an array that holds {', '.join(sorted(strange))}")
+        lengths[part] = list(map(len, some))
+    if len(items) == 1:  # it may be large
+        return [lengths, np.frombuffer(items[0], np.uint8)]
+    data, start = np.empty(lengths.sum(), np.uint8), 0
+    for part in _parts(len(items)):
+        for string in items[part] if lengths[part].sum() > _JOINED_BYTES else [b"".join(items[part])]:
+            data.data[start : start + len(string)] = string
+            start += len(string)
+    return [lengths, data]
 
 
-def take_bytes(take: Take) -> list[bytes]:
+def cut_bytes(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The strings that lie one after another, as an array of objects: few of them are in a list besides."""
+    strings = np.empty(len(offsets) - 1, object)
+    for part in _parts(len(strings)):
+        starts = offsets[part]
+        strings[part] = cut_records((data, starts, np.diff(offsets[part.start : part.start + len(starts) + 1])))
+    return strings
+
+
+def take_bytes(take: Take) -> np.ndarray:
     """The strings that `flat_bytes` has laid out."""
-    offsets, data = ends(take(INT64)).tolist(), take(np.dtype(np.uint8)).data
-    return [data[a:b].tobytes() for a, b in itertools.pairwise(offsets)]
+    offsets = ends(take(INT64))
+    return cut_bytes(take(np.dtype(np.uint8)), offsets)
+
+
+def _parts(count: int) -> list[slice]:
+    """So many things, some at a time."""
+    return [slice(start, min(start + _AT_A_TIME, count)) for start in range(0, count, _AT_A_TIME)]
 
 
 def ranks_and_shapes(leaves: list[Any]) -> list[np.ndarray]:

@@ -21,7 +21,7 @@ import numpy as np
 from ..element import Failed, Ragged, Sparse, string
 from ..errors import BadType, FormatError
 from .dtype_text import dtype_from_text, dtype_to_text, native, storable
-from .flat import INT64, Take, cut, ends, flat_bytes, ranks_and_shapes, shapes_from, take_bytes
+from .flat import INT64, Take, cut, cut_bytes, ends, flat_bytes, ranks_and_shapes, shapes_from, take_bytes
 
 __all__ = ["Buffers", "Leaf", "Views", "leaf_from_json", "leaf_of"]
 
@@ -131,29 +131,33 @@ class _Strings:
         return [("", pa.large_list(pa.large_binary())), (".shape", pa.list_(pa.int64()))]
 
     def columns(self, leaves: list[Any]) -> list[Any]:
-        items = [item for leaf in leaves for item in leaf.reshape(-1).tolist()]
-        return [_lists(self.fields()[0][1], [leaf.size for leaf in leaves], _binary(items)), _shapes(leaves)]
+        items = _binary(self._items(leaves))
+        return [_lists(self.fields()[0][1], [leaf.size for leaf in leaves], items), _shapes(leaves)]
+
+    def _items(self, leaves: list[np.ndarray]) -> list[Any] | np.ndarray:
+        """Their strings one after another; those of a single array, which may be large, are in no list besides."""
+        if len(leaves) == 1:
+            return leaves[0].reshape(-1)
+        return [item for leaf in leaves for item in leaf.reshape(-1).tolist()]
 
     def buffers(self) -> Buffers | None:
         return None
 
     def read(self, columns: Iterator[Any], num_rows: int, views: Views) -> list[Any]:
         lists, shapes = next(columns), _read_shapes(next(columns), views)
-        return self._cut(lists.values.to_pylist(), _offsets(lists, views), shapes)
+        return self._cut(_from_binary(lists.values), _offsets(lists, views), shapes)
 
     def flat(self, leaves: Any) -> list[np.ndarray]:
-        items = [item for leaf in leaves for item in leaf.reshape(-1).tolist()]
-        return [np.array([leaf.size for leaf in leaves], np.int64), *flat_bytes(items), *ranks_and_shapes(leaves)]
+        sizes = np.array([leaf.size for leaf in leaves], np.int64)
+        return [sizes, *flat_bytes(self._items(leaves)), *ranks_and_shapes(leaves)]
 
     def unflat(self, take: Take, num_rows: int) -> list[Any]:
         sizes, items = take(INT64), take_bytes(take)
         return self._cut(items, ends(sizes), shapes_from(ends(take(INT64)), take(INT64)))
 
-    def _cut(self, items: list[bytes], offsets: np.ndarray, shapes: Any) -> list[np.ndarray]:
-        values = np.empty(len(items), object)
-        values[:] = items
+    def _cut(self, items: np.ndarray, offsets: np.ndarray, shapes: Any) -> list[np.ndarray]:
         # Parts of it would keep all the strings of the batch alive.
-        return [part.copy() for part in cut(values, offsets, shapes)]
+        return [part.copy() for part in cut(items, offsets, shapes)]
 
     def to_json(self) -> dict[str, Any]:
         return {"leaf": "strings"}
@@ -229,7 +233,7 @@ class _Bytes:
         return flat_bytes(leaves)
 
     def unflat(self, take: Take, num_rows: int) -> list[Any]:
-        return take_bytes(take)
+        return list(take_bytes(take))
 
     def to_json(self) -> dict[str, Any]:
         return {"leaf": "bytes"}
@@ -398,13 +402,20 @@ def _from_arrow(values: Any, dtype: np.dtype[Any], views: Views) -> np.ndarray:
     return views(values.buffers()[-1], dtype, len(values))
 
 
-def _binary(items: list[Any]) -> Any:
+def _binary(items: list[Any] | np.ndarray) -> Any:
     import pyarrow as pa
 
     # By hand: `pa.array` would take memory from Arrow's allocator, which keeps it, and load pandas, if there is one.
     lengths, data = flat_bytes(items)
     buffers = [None, pa.py_buffer(ends(lengths)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(items), buffers)
+
+
+def _from_binary(strings: Any) -> np.ndarray:
+    if not len(strings):  # Arrow may leave out where none begins
+        return np.empty(0, object)
+    _, offsets, data = (np.frombuffer(buffer or b"", np.uint8) for buffer in strings.buffers())
+    return cut_bytes(data, offsets.view(np.int64)[: len(strings) + 1])
 
 
 def _lists(kind: Any, lengths: list[int] | np.ndarray, values: Any) -> Any:

@@ -147,7 +147,7 @@ class Calls:
                 failed_bytes += result.error_bytes
             results.append(result)
             if room is not None:
-                uncounted += result.nbytes if is_number or type(result) is np.ndarray else nbytes_of(result)
+                uncounted += result.nbytes if is_number else nbytes_of(result)
                 num_uncounted += 1
                 if uncounted > self._uncounted_bytes:
                     has_room = room.add(uncounted, num_uncounted)

@@ -11,6 +11,7 @@ from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, is_dataset, nbytes_of
 from ..errors import BadType, OverBudget, PenstockError, StateError
 from ..memory.ledger import Lease
+from ..memory.singly import num_at_once
 from ..options import AUTOTUNE
 from ..plan.carried import carried_bytes
 from ..plan.op import Context
@@ -77,6 +78,7 @@ class CycleCursor(Cursor):
         self._turn = 0
         self._given = 0
         self._each_bytes = 0  # of the largest element, judged by some
+        self._most = 1 << 62  # elements that may be given at once, by the objects that each consists of
         # Slots whose datasets have accounts of their own, and were read for what was given last.
         self._read: set[int] = set()
 
@@ -85,6 +87,10 @@ class CycleCursor(Cursor):
         left = n
         self._release_spent()
         while left:
+            if n > self._most:
+                n, left = self._most, self._most - (n - left)
+                if left <= 0:
+                    break
             if self._woven is not None:
                 woven = self._take_woven(self._woven, left)
                 if woven.size == n:
@@ -142,6 +148,8 @@ class CycleCursor(Cursor):
             each = -(-block.nbytes // block.size)
         if each > self._each_bytes:
             self._each_bytes = each
+            if columns is None:
+                self._most = num_at_once(block.rows()[0])
 
     def _take(self, slot: Slot, left: int) -> Block | None:
         """The elements of a turn, or some of them; None if there are no more."""

@@ -12,7 +12,7 @@ from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, as_leaf
 from ..errors import BadArgument, BadType, OutOfRange, PenstockError
-from ..memory.transit import MOST_SINGLY
+from ..memory.singly import FewAtATime
 from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
@@ -288,12 +288,12 @@ class _AllCursor(UnaryCursor):
     __slots__ = ("_classes", "_place")
 
     def __init__(self, input: Cursor, classes: _Classes) -> None:
-        super().__init__(input)
+        super().__init__(FewAtATime(input))
         self._classes = classes
         self._place = 0
 
     def pull(self, n: int) -> Block | None:
-        block = self.input.pull(min(n, MOST_SINGLY))
+        block = self.input.pull(n)
         if block is None:
             return None
         rows = []

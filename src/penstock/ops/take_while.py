@@ -8,7 +8,7 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
-from ..memory.transit import MOST_SINGLY
+from ..memory.singly import FewAtATime
 from ..plan.op import Context, Op
 from ..plan.traits import Traits
 from ..spec import UNKNOWN, Spec
@@ -56,13 +56,13 @@ class _TakeWhileCursor(UnaryCursor):
     __slots__ = ("_ended", "_place", "_predicate")
 
     def __init__(self, input: Cursor, predicate: Predicate) -> None:
-        super().__init__(input)
+        super().__init__(FewAtATime(input))
         self._predicate = predicate
         self._place = 0
         self._ended = False
 
     def pull(self, n: int) -> Block | None:
-        block = None if self._ended else self.input.pull(min(n, MOST_SINGLY))
+        block = None if self._ended else self.input.pull(n)
         if block is None:
             return None
         rows: list[Any] = []

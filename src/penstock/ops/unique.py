@@ -15,7 +15,7 @@ from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed, Ragged, Sparse, Structure, is_dataset
 from ..errors import BadType, PenstockError, StateError
 from ..memory.lease import nothing_expected
-from ..memory.transit import MOST_SINGLY
+from ..memory.singly import FewAtATime
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
 from ..spec import UNKNOWN, DatasetSpec, Spec, spec_leaves
@@ -70,7 +70,7 @@ class _UniqueCursor(UnaryCursor):
     __slots__ = ("_context", "_few", "_held_bytes", "_keys", "_read", "_richness", "_structure")
 
     def __init__(self, context: Context) -> None:
-        super().__init__(context.input())
+        super().__init__(FewAtATime(context.input()))
         self._context = context
         self._structure: Structure | None = None
         self._keys: set[Key] = set()
@@ -99,7 +99,6 @@ class _UniqueCursor(UnaryCursor):
         )
 
     def pull(self, n: int) -> Block | None:
-        n = min(n, MOST_SINGLY)
         while True:
             block = self.input.pull(n)
             if block is None:
@@ -162,7 +161,7 @@ class _UniqueCursor(UnaryCursor):
             self.input.restore(below)
             self._read = read
         while self._read < read:
-            block = self.input.pull(min(read - self._read, 1024))
+            block = self.input.pull(read - self._read)
             if block is None:
                 raise StateError(f"the saved position is after {read} elements, and there are only {self._read}")
             self._new_rows(block)

@@ -148,7 +148,7 @@ class Waiting:
         self._files = BatchFiles(spill)
         self._in_memory: dict[int, tuple[Any, int]] = {}
         self._stuck: set[int] = set()  # in memory, and must stay there
-        self._alone: dict[int, tuple[BatchFile, Stored]] = {}
+        self._alone: dict[int, tuple[BatchFile, Stored, int]] = {}
         self._sorted: list[tuple[int, int, _Sorted]] = []  # a heap: due, something to tell equals apart, batches
         self._num_written = 0
         self._num_batches = 0
@@ -220,8 +220,9 @@ class Waiting:
         transit.adopt(nbytes, len(rows))  # no byte is free in between that another thread could take
         return list(rows)
 
-    def _from_disk(self, file: BatchFile, stored: Stored, transit: Transit) -> Any:
-        needed_bytes = stored.nbytes + (stored.nbytes if file.makes_copies else stored.nbytes // 8)
+    def _from_disk(self, file: BatchFile, stored: Stored, held_bytes: int, transit: Transit) -> Any:
+        # Many short strings take several times as much as they do on disk.
+        needed_bytes = stored.nbytes + (held_bytes if file.makes_copies else stored.nbytes // 8)
         # More than once where it holds more than its floor: what is freed there another thread may take.
         while needed_bytes > self._share.free_bytes and self._spill(needed_bytes):
             pass
@@ -411,7 +412,7 @@ class Waiting:
         written = self._files.write(rows, batch_bytes)
         for file, batches in written.files:
             alone = [batch for batch in batches if batch.stored.num_rows == 1]
-            self._alone.update((batch.first, (file, batch.stored)) for batch in alone)
+            self._alone.update((batch.first, (file, batch.stored, batch.nbytes)) for batch in alone)
             stacked = [batch for batch in batches if batch.stored.num_rows > 1]
             if stacked:
                 ascending = np.argsort(numbers)
