@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST_CONSTANT_BYTES", "MOST_KEPT", "compiled_program"]
+from .kept import Kept
 
-#: Those that were used last.
-MOST_KEPT = 16
+__all__ = ["MOST_CONSTANT_BYTES", "compiled_program"]
+
 #: Programs with larger arrays in them are not kept: they would stay in memory.
 MOST_CONSTANT_BYTES = 1 << 20
 
 # What these do is one argument. The others are functions for derivatives, made anew whenever they are traced.
 _WITH_DERIVATIVES = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
-_kept: dict[Hashable, Any] = {}
+_kept = Kept()
 
 
 class _NoKey(Exception):
@@ -39,12 +39,7 @@ def compiled_program(traced: Any) -> Any:
         hash(key)
     except (_NoKey, TypeError):
         return traced.lower().compile()
-    # Without a lock, which forked children could find held: another thread may compile the same meanwhile.
-    program = _kept.pop(key, None) or traced.lower().compile()
-    _kept[key] = program
-    for old in list(_kept)[:-MOST_KEPT]:
-        _kept.pop(old, None)
-    return program
+    return _kept.get(key, lambda: traced.lower().compile())
 
 
 class _Key:

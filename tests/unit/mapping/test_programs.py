@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.mapping import programs
+from penstock.mapping.kept import Kept
 
 ELEMS = np.arange(100.0)
 FACTOR = 2.0
@@ -29,7 +30,7 @@ def num_compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return compile_one(*args, **kwargs)
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", counted)
-    monkeypatch.setattr(programs, "_kept", {})
+    monkeypatch.setattr(programs, "_kept", Kept())
     return count
 
 
@@ -152,7 +153,7 @@ def test_a_program_that_calls_python_is_not_kept() -> None:
 
 
 def test_the_last_ones_are_kept(monkeypatch: pytest.MonkeyPatch, num_compiled: list[int]) -> None:
-    monkeypatch.setattr(programs, "MOST_KEPT", 2)
+    monkeypatch.setattr(programs, "_kept", Kept(2))
     for number in (1.0, 2.0, 1.0, 3.0, 1.0):
         mapped(lambda x, number=number: x + number)
     assert (len(programs._kept), num_compiled) == (2, [3])
