@@ -373,3 +373,10 @@ def test_dir_shows_public_names_only() -> None:
 
     assert dir(penstock) == sorted(penstock.__all__)
     assert all(hasattr(penstock, name) for name in dir(penstock))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_locks_of_modules_are_free_in_forked_children(path: Path) -> None:
+    made = [node.value for node in parsed(path).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    names = [ast.unparse(value.func) for value in made if isinstance(value, ast.Call)]
+    assert not [name for name in names if name.startswith("threading.") and name.endswith(("Lock", "Condition"))]

@@ -18,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
+from keras_kills import KillAfter, Killed
 
 import penstock as ps
 
@@ -349,23 +350,6 @@ def checkpointed(**compile_args: Any) -> Any:
     made = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dropout(0.3), keras.layers.Dense(1)])
     made.compile("adam", "mse", metrics=["mae"], **compile_args)
     return made
-
-
-class Killed(BaseException):
-    """Passes all that would tidy up after an error."""
-
-
-class KillAfter(keras.callbacks.Callback):
-    """Ends a fit without warning."""
-
-    def __init__(self, num_steps: int) -> None:
-        super().__init__()
-        self.left = num_steps
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
 
 
 def fit_until_done(

@@ -15,28 +15,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 import tensorflow as tf
+from keras_kills import KillAfter, Killed
 
 import penstock as ps
 
 X = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
 warnings.simplefilter("ignore", DeprecationWarning)  # NumPy, of Keras's variables
-
-
-class Killed(BaseException):
-    """Passes all that would tidy up after an error."""
-
-
-class KillAfter(keras.callbacks.Callback):
-    """Ends a fit without warning."""
-
-    def __init__(self, num_steps: int) -> None:
-        super().__init__()
-        self.left = num_steps
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
 
 
 class TwoParts(keras.Model):

@@ -14,6 +14,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
+from keras_kills import Killed
 
 import penstock as ps
 
@@ -21,10 +22,6 @@ D = ps.Dataset
 NUM, NUM_VALIDATION, SIZE = 40, 8, 4
 X = np.random.default_rng(0).normal(size=(NUM, 3)).astype(np.float32)
 warnings.simplefilter("ignore", DeprecationWarning)  # NumPy, of Keras's variables
-
-
-class Killed(BaseException):
-    """Passes all that would tidy up after an error."""
 
 
 class KillIn(keras.callbacks.Callback):

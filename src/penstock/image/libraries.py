@@ -11,21 +11,21 @@ import contextlib
 import functools
 import importlib
 import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
+from .. import forked
+
 __all__ = ["opencv", "simplejpeg", "without_log"]
 
-_silence = threading.Lock()
+_silence = forked.lock()
 _num_silent = 0
 _log_level = 0
 
 
 def _forget_holders() -> None:
     """In a forked child: threads that were to put the level back are the parent's."""
-    global _silence, _num_silent
-    _silence = threading.Lock()
+    global _num_silent
     if _num_silent:
         _num_silent = 0
         _set_log_level(_log_level)

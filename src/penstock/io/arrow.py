@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import forked
 from ..cursor import Cursor, State
 from ..errors import BadArgument, BadType, FormatError
 from ..indexed import IndexCursor
@@ -264,7 +264,7 @@ def _schema_of(path: str) -> Any:
 
 
 # Who looks at files is alone with the pool: what it gives is theirs.
-_LOOKING = threading.Lock()
+_LOOKING = forked.lock()
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .jit import NotCompiled
+from .programs import compiled_program
 
 __all__ = ["JaxChunks", "chunks_of", "context"]
 
@@ -64,7 +65,7 @@ class JaxChunks:
             return jax.ShapeDtypeStruct((chunk, *column.shape[1:]), column.dtype)
 
         with context():
-            return self._vectorized.lower(jax.tree.map(shape, self._columns)).compile()
+            return compiled_program(self._vectorized.trace(jax.tree.map(shape, self._columns)))
 
     def __call__(self, columns: Any) -> Any:
         import jax

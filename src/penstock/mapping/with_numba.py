@@ -13,7 +13,9 @@ import numpy as np
 from ..element import Structure
 from ..options import AUTOTUNE
 from .elems import as_tuple
+from .frozen import frozen
 from .jit import NotCompiled
+from .kept import Kept
 
 __all__ = ["NumbaChunks", "chunks_of", "context"]
 
@@ -26,6 +28,9 @@ _MORE_TEMPORARIES = 2
 # As NumPy has it: an index out of range is an error, and numbers are divided by zero without one. (numba's own choice
 # is to read whatever lies there, and to raise.)
 _LIKE_NUMPY = {"boundscheck": True, "error_model": "numpy"}
+
+
+_loops = Kept()
 
 
 @contextmanager
@@ -46,8 +51,6 @@ class NumbaChunks:
     takes_full_chunks = False
 
     def __init__(self, function: Callable[[Any], Any], columns: Any, result: Any) -> None:
-        import numba
-
         nest = as_tuple(columns)
         inputs, outputs = Structure.of(nest), Structure.of(result)
         for structure, what in ((inputs, "elements"), (outputs, "results")):
@@ -57,8 +60,7 @@ class NumbaChunks:
             raise NotCompiled("elements are lists of arrays, and only tuples of arrays can be compiled")
         self._inputs, self._outputs = inputs, outputs
         self._like = [(np.shape(leaf), leaf.dtype) for leaf in outputs.flatten(result)]
-        one = function if hasattr(function, "py_func") else numba.njit(nogil=True, **_LIKE_NUMPY)(function)
-        self._loop = _loop(one, inputs, outputs)
+        self._loop = _loop_of(function, inputs, outputs)
         self.chunk = 1
         self.temporary_bytes = 0
         self.num_parallel_calls: int | None = None
@@ -70,6 +72,20 @@ class NumbaChunks:
         made = [np.empty((size, *shape), dtype) for shape, dtype in self._like]
         self._loop(*arrays, *made)
         return self._outputs.unflatten(made)
+
+
+def _loop_of(function: Callable[[Any], Any], inputs: Structure, outputs: Structure) -> Any:
+    """The loop that calls a function; one that was compiled before, where nothing that it depends on has changed."""
+    import numba
+
+    if hasattr(function, "py_func"):
+        return _loop(function, inputs, outputs)
+    compile_one = numba.njit(nogil=True, **_LIKE_NUMPY)
+    known = frozen(function)
+    if known is None:
+        return _loop(compile_one(function), inputs, outputs)
+    key, copy = known
+    return _loops.get((key, inputs, outputs), lambda: _loop(compile_one(copy), inputs, outputs))
 
 
 def _loop(one: Any, inputs: Structure, outputs: Structure) -> Any:

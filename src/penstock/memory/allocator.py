@@ -14,7 +14,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
+
+from .. import forked
 
 __all__ = ["return_freed_arrays", "trim_heap"]
 
@@ -24,7 +25,7 @@ _MOST_BYTES = 32 << 20  # glibc's own limit for it
 _PART_OF_BUDGET = 64
 _SMALL_BUDGET_BYTES = 512 << 20
 
-_lock = threading.Lock()
+_lock = forked.lock()
 _threshold_bytes = _MOST_BYTES
 
 

@@ -20,12 +20,12 @@ import json
 import os
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import forked
 from ..element import detach, nbytes_of
 from ..errors import BadArgument, BadType, FormatError, SpillError
 from ..spec import UNSEEN, Spec, merge, spec_leaves, spec_of
@@ -92,7 +92,7 @@ class SavedSet:
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{os.path.join(path, _MANIFEST)}: it does not tell what was saved: {error}") from error
         self._readers: dict[int, IpcReader] = {}
-        self._lock = threading.Lock()
+        self._lock = forked.lock()
 
     def __reduce__(self) -> tuple[type[SavedSet], tuple[str]]:
         return SavedSet, (self.path,)

@@ -24,6 +24,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from weakref import WeakSet
 
+from .. import forked
 from ..errors import BadArgument, SpillError
 from .ledger import format_bytes
 
@@ -43,15 +44,7 @@ _MOST_BETWEEN_S = 10.0
 _look_again_s: dict[str | None, float] = {}
 
 # One lock for the counts of all spaces: those of a run and of its caches are added up before either may grow.
-_COUNTING = threading.RLock()
-
-
-def _forget_holder() -> None:
-    global _COUNTING
-    _COUNTING = threading.RLock()  # a thread that held it at the fork is not there to release it
-
-
-os.register_at_fork(after_in_child=_forget_holder)
+_COUNTING = forked.reentrant_lock()
 
 
 class SpillSpace:

@@ -7,13 +7,13 @@ share of the stage that asked for them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import forked
 from ..block import Block
 from ..cursor import Cursor
 from ..errors import PenstockError
@@ -48,7 +48,7 @@ from .settings import Settings
 
 __all__ = ["Stages"]
 
-_COUNTING = threading.Lock()
+_COUNTING = forked.lock()
 
 
 class Stages:

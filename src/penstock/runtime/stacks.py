@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 
+from .. import forked
 from ..errors import RunError
 from ..memory.ledger import format_bytes
 from ..memory.limits import free_address_bytes
@@ -18,7 +19,7 @@ _PLENTY_BYTES = 1 << 30
 # A function may call itself as often as Python lets it, 1,000 times, through C code too: that took 1.7 MB at most.
 _SMALL_STACK_BYTES = 3 << 20
 
-_lock = threading.Lock()
+_lock = forked.lock()
 
 
 def start_thread(thread: threading.Thread) -> None:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from .. import forked
 from ..element import arrays_in
 from ..plan.op import Op
 from .meter import Meter
@@ -30,7 +30,7 @@ from .meter import Meter
 __all__ = ["call_measured", "measuring"]
 
 # One call at a time, or one would count what the other takes.
-_TURN = threading.RLock()
+_TURN = forked.reentrant_lock()
 # A function may wait for another call of it: then neither is worth waiting for.
 _PATIENCE_S = 1.0
 

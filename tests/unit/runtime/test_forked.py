@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import penstock as ps
+
 PROGRAM = """
 import os, sys
 import numpy as np
@@ -59,6 +61,41 @@ assert os.listdir(sys.argv[3]) == []
 @pytest.mark.parametrize("child", ["close", "next", "drop", "open", "load"])
 def test_the_parent_goes_on_whatever_the_child_does(tmp_path: Path, child: str, calls: int) -> None:
     arguments = [sys.executable, "-W", "ignore", "-c", PROGRAM, child, str(calls), str(tmp_path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+OF_PROCESS = """
+import os, sys, threading
+import numpy as np
+import penstock as ps
+import penstock.image
+from penstock import forked
+
+dataset = ps.Dataset.load(sys.argv[1])
+held, go = threading.Event(), threading.Event()
+
+def hold():
+    for lock in forked._LOCKS:
+        lock.acquire()
+    held.set()
+    go.wait()
+
+list(dataset.run())
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+if (child := os.fork()) == 0:
+    good = [int(x) for x in dataset.map(lambda x: 10 // int(x)).ignore_errors().run(memory="1MB")]
+    sums = ps.map_fn(lambda x: np.repeat(x, 100).sum(), dataset)
+    os._exit(0 if (good, sums[-1]) == ([10 // x for x in range(1, 100)], 9900) else 1)
+go.set()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_child_waits_for_no_lock_that_a_thread_of_the_parent_holds(tmp_path: Path) -> None:
+    ps.Dataset.range(100).save(str(tmp_path))
+    arguments = [sys.executable, "-W", "ignore", "-c", OF_PROCESS, str(tmp_path)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 

@@ -1,0 +1,32 @@
+"""Kept: the last few things that were compiled, by what they were compiled of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+__all__ = ["MOST_KEPT", "Kept"]
+
+MOST_KEPT = 16
+
+
+class Kept:
+    """Those that were used last."""
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most = most
+        self._made: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made of `key`, or is made now."""
+        # Without a lock, which forked children could find held: another thread may make the same meanwhile.
+        made = self._made.pop(key, None)
+        if made is None:
+            made = make()
+        self._made[key] = made
+        for old in list(self._made)[: -self._most]:
+            self._made.pop(old, None)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._made)

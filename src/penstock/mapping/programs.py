@@ -1,0 +1,98 @@
+"""Programs that JAX compiled, kept for the next call of `map_fn`.
+
+A function is traced in each call, which takes about a millisecond, and what JAX made of it says whether it was compiled
+before: operations, their arguments, and every number that the function had at hand. So whatever a function has captured
+may change, and functions may come and go: nothing is looked up by the function, and nothing of the user's is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from .kept import Kept
+
+__all__ = ["MOST_CONSTANT_BYTES", "compiled_program"]
+
+#: Programs with larger arrays in them are not kept: they would stay in memory.
+MOST_CONSTANT_BYTES = 1 << 20
+
+# What these do is one argument. The others are functions for derivatives, made anew whenever they are traced.
+_WITH_DERIVATIVES = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+
+_kept = Kept()
+
+
+class _NoKey(Exception):
+    """Some part of a program that cannot be compared."""
+
+
+def compiled_program(traced: Any) -> Any:
+    """What JAX traced, compiled: anew, or when the same was compiled before."""
+    import jax
+
+    trees = (jax.tree.structure(traced.args_info), jax.tree.structure(traced.out_info))
+    try:
+        key: Hashable = (trees, _Key().of(traced.jaxpr))
+        hash(key)
+    except (_NoKey, TypeError):
+        return traced.lower().compile()
+    return _kept.get(key, lambda: traced.lower().compile())
+
+
+class _Key:
+    """Programs as nests of tuples that are equal when the programs are."""
+
+    def __init__(self) -> None:
+        import jax
+
+        # What can be called, and is a value all the same: meshes are decorators, too.
+        self._values = (type, jax.sharding.Mesh, jax.sharding.AbstractMesh)
+        self._numbers: dict[Any, int] = {}
+        self._constant_bytes = 0
+
+    def of(self, closed: Any) -> Hashable:
+        """A program and the arrays that it came with."""
+        return self._program(closed.jaxpr), tuple([self._array(array) for array in closed.consts])
+
+    def _program(self, jaxpr: Any) -> Hashable:
+        begins = self._variables(jaxpr.constvars), self._variables(jaxpr.invars)
+        steps = []
+        for step in jaxpr.eqns:
+            inputs, params = self._variables(step.invars), step.params
+            if step.primitive.name in _WITH_DERIVATIVES:
+                params = {"": params[_WITH_DERIVATIVES[step.primitive.name]]}
+            steps.append((step.primitive, inputs, self._param(params), self._variables(step.outvars)))
+        return begins, tuple(steps), self._variables(jaxpr.outvars)
+
+    def _variables(self, variables: Any) -> Hashable:
+        return tuple([self._variable(variable) for variable in variables])
+
+    def _variable(self, variable: Any) -> Hashable:
+        if hasattr(variable, "val"):  # a number, written out
+            return str(variable.aval), self._array(variable.val)
+        return str(variable.aval), self._numbers.setdefault(variable, len(self._numbers))
+
+    def _param(self, value: Any) -> Hashable:
+        if hasattr(value, "jaxpr"):
+            return self.of(value)
+        if hasattr(value, "eqns"):
+            return self._program(value)
+        if isinstance(value, dict):
+            return tuple([(name, self._param(value[name])) for name in sorted(value)])
+        if isinstance(value, tuple | list):
+            return type(value), tuple([self._param(each) for each in value])
+        if isinstance(value, float | complex | np.ndarray | np.generic):
+            return self._array(value)
+        if callable(value) and not isinstance(value, self._values):  # it may do something else another time
+            raise _NoKey
+        return type(value), value
+
+    def _array(self, value: Any) -> Hashable:
+        array = np.asarray(value)
+        self._constant_bytes += array.nbytes
+        if self._constant_bytes > MOST_CONSTANT_BYTES or array.dtype.hasobject:
+            raise _NoKey
+        return str(getattr(value, "dtype", type(value))), array.shape, array.tobytes()
