@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, itemgetter
@@ -39,6 +40,7 @@ __all__ = [
     "normalize",
     "parts_of",
     "read_only",
+    "refuse_masked",
     "shape_of",
     "string",
 ]
@@ -166,7 +168,22 @@ def _with_bytes(value: Any) -> Any:
     return value if text is values else dataclasses.replace(value, values=text)
 
 
+def refuse_masked(value: Any) -> None:
+    """Raises where values are masked: arrays cannot say so, and what lies below the mask would count as data."""
+    masked = sys.modules.get("numpy.ma")  # there is no such array before that is loaded
+    if (
+        masked is not None
+        and isinstance(value, masked.MaskedArray)
+        and (count := int(np.count_nonzero(masked.getmask(value))))
+    ):
+        raise BadType(
+            f"expected an array, got a masked one: {count:,} of its {value.size:,} values are masked, which would be "
+            "lost; fill them (`.filled(0)`), or give the mask as an array of its own"
+        )
+
+
 def _converted(value: Any) -> Any:
+    refuse_masked(value)
     if getattr(getattr(value, "dtype", None), "name", "") == "string" and hasattr(value, "numpy"):
         return as_leaf(value.numpy())  # TensorFlow ends the process where it is asked for strings as below
     if hasattr(value, "__dlpack__"):

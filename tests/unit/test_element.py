@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from penstock.element import (
     shape_of,
     string,
 )
+from penstock.errors import BadType
 
 
 class Pair(NamedTuple):
@@ -292,3 +294,26 @@ def test_datasets_mark_themselves() -> None:
 
 def test_failed_shows_its_error() -> None:
     assert repr(Failed(KeyError("a"))) == "Failed(KeyError('a'))"
+
+
+MASKED = np.ma.array([1, 2, 3], mask=[False, True, False])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ps.Dataset.from_tensor_slices(MASKED),
+        lambda: ps.Dataset.from_tensors({"x": MASKED}),
+        lambda: list(ps.Dataset.range(2).map(lambda x: MASKED)),
+        lambda: list(ps.Dataset.from_generator(lambda: iter([MASKED]))),
+    ],
+)
+def test_masked_values_are_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(BadType, match=r"at test_element.py:.*got a masked one: 1 of its 3 values are masked.*filled"):
+        make()
+
+
+def test_masked_arrays_without_masked_values_are_arrays() -> None:
+    whole = np.ma.array([1, 2, 3], mask=[False] * 3)
+    assert [int(x) for x in ps.Dataset.from_tensor_slices(whole)] == [1, 2, 3]
+    assert type(as_leaf(whole)) is np.ndarray

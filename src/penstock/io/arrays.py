@@ -25,6 +25,7 @@ from ..element import (
     nbytes_of,
     normalize,
     read_only,
+    refuse_masked,
     repr_nest,
 )
 from ..errors import BadType, SpecMismatch
@@ -188,6 +189,7 @@ def _nest_of(tensors: Any) -> tuple[Structure, list[Any]]:
 def _as_column(value: Any) -> Any:
     """A leaf as something with a first axis to slice: aliased where that is possible."""
     if isinstance(value, np.ndarray):
+        refuse_masked(value)
         column: Any = value
     elif isinstance(value, (Ragged, Sparse)):
         column = value

@@ -41,8 +41,8 @@ Key = int | bytes
 class Unique(Op):
     """Leaves out elements that came before.
 
-    Elements are equal if all their parts are: dtype, shape and values. Works for every dtype and structure; as values
-    0.0 and -0.0 are equal, and so are two NaN.
+    Elements are equal if all their parts are: dtype, shape and values; of elements that are single whole numbers only
+    the values count. Works for every dtype and structure; as values 0.0 and -0.0 are equal, and so are two NaN.
 
     Memory: up to 160 bytes for each distinct element.
     State: up to 256 distinct elements and its input's; with more, one integer, and elements are read again.
