@@ -25,6 +25,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -47,8 +48,7 @@ __all__ = ["KeptElements"]
 _SPARING_PLACES = 32
 # Elements are stacked if they are no larger than this on average.
 _STACKED_BYTES = 1024
-# A chunk's own objects.
-_CHUNK_OBJECT_BYTES = 512
+_CHUNK_OBJECT_BYTES = 512  # a chunk's own
 _FEW_BUSY = 64  # elements, to look at which takes no time
 
 
@@ -121,8 +121,6 @@ class KeptElements:
         """Whether the disk had no room for an element, so that none after it can be kept."""
         return self._files is not None and self._files.failed
 
-    # Reading.
-
     def find(self, number: int, n: int) -> Block | Stretch | None:
         """Up to n elements from this one on, or where they lie on disk; None if it is not kept."""
         with self._lock:
@@ -143,8 +141,6 @@ class KeptElements:
         """Has fewer places on disk to remember, which then take longer to find; whether that was possible."""
         with self._lock:
             return self._merge_places()
-
-    # Growing.
 
     def append(self, new: list[Sealed]) -> list[bool]:
         """Keeps elements that come next. The caller is one who has joined.
@@ -395,16 +391,18 @@ class KeptElements:
     def _give_way(self, share: Share) -> None:
         with self._lock:
             self._pinned.release()
+            # Its own stage may need what lies on its floor, too, which nobody else can have.
+            enough = share.free_bytes + share.lacking_bytes if share.is_short else 0
+            is_short = partial(_is_short, share, enough)
             with suppress(OSError, PenstockError):  # nothing was lost; who asked is told that there is no room
-                self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
-            is_ours = self._index is not None and self._owner == os.getpid()
-            if is_ours and share.lacking_bytes > 0 and share.would_help:
-                self._close_tail()  # to the file, where it costs no place in an index
+                self._move_newest(is_short)
+                costs = self._most_index_bytes(self._tail) if self._tail else 0  # in the user's file nothing
+                if self._owner == os.getpid() and self._tail_bytes > costs and is_short():
+                    self._close_tail()
             while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail or self._chunks):
                 self._drop_last()  # a forked child has no place on disk for it, and makes it again
 
-    # What is kept outlives a run, but while a run is open it is on its ledger: once, however many cursors read it, and
-    # in however many places of the plan. Between runs that share a pool it is on the account of the pool's keeper.
+    # What is kept outlives a run, but while a run is open it is on its ledger: once, however many cursors read it.
 
     def join(self, share: Share) -> None:
         """Begins to count on a share what is kept, if its run does not count it yet: until the run is over."""
@@ -495,3 +493,7 @@ class KeptElements:
             self._pinned.add(chunk, chunk.nbytes)
             del chunk  # or somebody would look at it
             self._pinned.release()
+
+
+def _is_short(share: Share, enough_bytes: int) -> bool:
+    return share.free_bytes < enough_bytes or share.lacking_bytes > 0 < share.slack_used_bytes

@@ -185,8 +185,11 @@ class _CacheCursor(Cursor):
             try:
                 return self._read(found, n)
             except OverBudget:  # the index of what is on disk has come to fill what an element needs
-                if not current.kept.shorten_index():
-                    raise
+                if current.kept.shorten_index():
+                    continue
+                if found.place.stored.num_rows > 1 and not current.kept.is_in_file:
+                    return None  # put there when its pool had more to spare; these are made again
+                raise
 
     def _read(self, found: Stretch, n: int) -> Block | None:
         """Elements from disk, of a batch that stays in memory until all of it was given."""
