@@ -61,6 +61,7 @@ class CycleCursor(Cursor):
         self._block_length = block_length if cycle_length > 1 else 1 << 62
         self._round_length = cycle_length * self._block_length
         self._num_ahead = num_ahead
+        context.share.num_ahead = max(context.share.num_ahead, _MOST_THREADS if num_ahead == AUTOTUNE else num_ahead)
         self._supply = Supply(context)
         self._carrying = Carrying(context, cycle_length)
         # Of elements whose datasets were read at once: their arrays may lie in what was given last.
