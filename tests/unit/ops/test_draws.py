@@ -10,7 +10,7 @@ from penstock.runtime.process_pool import process_pool
 
 
 def test_no_more_draws_are_counted_than_there_are() -> None:
-    whole = Draws(None, 7, most_ahead=1000)
+    whole = Draws(None, 7, lambda: 1000)
     assert whole.held_bytes == 0
     whole.end(50)
     assert whole.held_bytes == 400
@@ -19,10 +19,30 @@ def test_no_more_draws_are_counted_than_there_are() -> None:
     assert whole.held_bytes == 240
     whole.due(np.arange(10))
     assert 8 * whole._ahead.size <= whole.held_bytes
-    window = Draws(100, 7, most_ahead=1000)
+    window = Draws(100, 7, lambda: 1000)
     assert window.held_bytes == 1600
     window.end(30)
     assert window.held_bytes == 240
+
+
+def test_fewer_draws_are_known_ahead_when_there_is_less_memory() -> None:
+    """What is drawn when does not change."""
+    most = [1000]
+    draws, others = Draws(400, 7, lambda: most[0]), Draws(400, 7, lambda: 1000)
+    most[0] = 100
+    draws.next(1)
+    draws.due(np.arange(10))
+    assert draws._ahead.size == 100
+    assert draws.held_bytes == 800 + draws._window.held_bytes
+    most[0] = 50  # those that are known stay so
+    assert draws.held_bytes == 800 + draws._window.held_bytes
+    drawn: list[int] = []
+    for _ in range(30):
+        drawn += draws.next(10).tolist()
+        draws.drop(10)
+        draws.due(np.arange(10))
+    assert draws._ahead.size <= 50
+    assert drawn == others.next(300).tolist()
 
 
 def test_a_shuffle_of_few_elements_goes_on_when_another_run_takes_the_rest_of_the_pool() -> None:
@@ -44,5 +64,18 @@ def test_a_shuffle_of_few_elements_goes_on_when_another_run_takes_the_rest_of_th
             found = [int(x[0]) for x in run]
             assert len(list(beside)) == 8
         assert sorted(found) == list(range(60))
+    finally:
+        ps.set_memory(None)
+
+
+def test_a_shuffle_keeps_to_a_pool_that_was_made_smaller() -> None:
+    """When it began there was room to know what is drawn of a buffer that is far larger than the dataset."""
+    stream = ps.Dataset.from_generator(lambda: (np.full(500, float(i)) for i in range(1500)))
+    try:
+        ps.set_memory("500MB")
+        with stream.shuffle(1_000_000, seed=1).run() as run:
+            ps.set_memory("3MB")
+            assert sorted(int(x[0]) for x in run) == list(range(1500))
+            assert run.ledger.peak_bytes <= 3_000_000
     finally:
         ps.set_memory(None)
