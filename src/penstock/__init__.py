@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import errors, io
 from .dataset import Dataset
-from .element import Ragged, Sparse, string
+from .leaf import Ragged, Sparse, string
 from .options import AUTOTUNE, Options
 from .runtime.process_pool import get_memory, set_memory
 from .runtime.run import Run

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ._native import cut_records
-from .element import LEAF, Failed, Structure, detach, leaf_bytes, nbytes_of
+from .element import LEAF, Failed, Structure, detach, nbytes_of
+from .leaf import leaf_bytes
 
 __all__ = ["MANY_DTYPES", "Block", "Origins", "concat_blocks", "origin_at", "stack_leaves"]
 

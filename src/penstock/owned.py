@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .element import Ragged, Sparse, Structure, arrays_in
+from .element import Structure, arrays_in
+from .leaf import Ragged, Sparse
 
 __all__ = ["owned"]
 

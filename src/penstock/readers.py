@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from .dataset import Dataset
-from .element import is_dataset
 from .errors import BadArgument, PenstockError
 from .io.csv_records import CsvRecords
 from .io.file_shares import FilePart, share_of
@@ -20,6 +19,7 @@ from .io.paths import expand_paths
 from .io.reading import FileShard, StreamsFiles
 from .io.text import TextLines
 from .io.tfrecord import TFRecords
+from .leaf import is_dataset
 from .options import AUTOTUNE
 from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op, argument
@@ -116,7 +116,7 @@ def files_dataset(
 def _as_bytes(paths: Sequence[str]) -> Any:
     import numpy as np
 
-    from .element import string
+    from .leaf import string
 
     names = np.empty(len(paths), string)
     names[:] = [path.encode(errors="surrogateescape") for path in paths]

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .element import Ragged, Sparse, Structure, dtype_of, normalize, own_leaf, string
+from .element import Structure, normalize
 from .errors import BadType, SpecMismatch
+from .leaf import Ragged, Sparse, dtype_of, own_leaf, string
 from .spec import NoneSpec, RaggedSpec, SparseSpec, TensorSpec, describe, refuse, spec_nest, spec_of
 
 __all__ = ["check_element", "own_signature", "own_spec"]

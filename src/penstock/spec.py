@@ -15,19 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from .element import (
-    LEAF,
-    Ragged,
-    Sparse,
-    Structure,
-    dtype_of,
-    is_dataset,
-    parts_of,
-    repr_nest,
-    shape_of,
-    string,
-)
+from .element import LEAF, Structure, parts_of, repr_nest
 from .errors import BadType, SpecMismatch
+from .leaf import Ragged, Sparse, dtype_of, is_dataset, shape_of, string
 
 __all__ = [
     "INFINITE",
@@ -49,6 +39,8 @@ __all__ = [
 INFINITE = -1
 #: The cardinality of a dataset whose length only a run can tell.
 UNKNOWN = -2
+# More elements than int64 can count: nobody comes to their end.
+_LARGEST = 2**63 - 1
 
 Shape = tuple[int | None, ...]
 
@@ -207,7 +199,7 @@ class Spec:
         # By hand, as for `Node`: one for each dataset inside a dataset.
         fields = self.__dict__
         fields["element"] = element
-        fields["cardinality"] = cardinality
+        fields["cardinality"] = cardinality if cardinality <= _LARGEST else INFINITE
 
     @property
     def seen(self) -> bool:

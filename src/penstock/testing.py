@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from .dataset import Dataset
-from .element import Structure, is_dataset
+from .element import Structure
+from .leaf import is_dataset
 from .runtime.closing import wait_for_closing
 from .runtime.run import Run
 

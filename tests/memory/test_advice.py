@@ -156,3 +156,18 @@ def test_what_grows_for_a_while_is_not_taken_for_more_than_it_is(length: Callabl
     while (enough := refusal_or_plan(dataset, memory)) is not None:
         named = memory = enough
     assert named < 5 * needed, (needed, named)
+
+
+def test_threads_that_read_datasets_may_each_be_making_a_large_element() -> None:
+    """What is named has room for all of them: they met small ones first, and nobody counted on others."""
+
+    def advised(num_parallel_calls: int | None) -> int:
+        numbers = D.range(8).interleave(lambda x: D.range(4).map(lambda i: np.full(100, i)), 4, 1, num_parallel_calls)
+        with numbers.run(memory=100_000) as run:
+            next(run)
+            (share,) = [share for share in run.ledger.shares if share.name == "interleave"]
+            return run.ledger.advise(share, 1_000_000) or 0
+
+    alone = advised(None)
+    assert alone >= 1_000_000
+    assert [advised(num) for num in (1, 4)] == [alone + 2 * num * 1_000_000 for num in (1, 4)]

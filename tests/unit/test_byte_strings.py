@@ -8,7 +8,8 @@ import pytest
 
 import penstock as ps
 from penstock.byte_strings import encode_strings
-from penstock.element import as_leaf, nbytes_of
+from penstock.element import nbytes_of
+from penstock.leaf import as_leaf
 
 D = ps.Dataset
 VARIABLE = np.dtypes.StringDType()

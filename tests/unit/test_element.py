@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,22 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.element import (
-    LEAF,
-    Failed,
-    Ragged,
-    Sparse,
-    Structure,
-    as_leaf,
-    detach,
-    dtype_of,
-    is_dataset,
-    leaf_bytes,
-    nbytes_of,
-    normalize,
-    shape_of,
-    string,
-)
+from penstock.element import LEAF, Failed, Structure, detach, nbytes_of, normalize
+from penstock.errors import BadType
+from penstock.leaf import Ragged, Sparse, as_leaf, dtype_of, is_dataset, leaf_bytes, shape_of, string
 
 
 class Pair(NamedTuple):
@@ -292,3 +280,26 @@ def test_datasets_mark_themselves() -> None:
 
 def test_failed_shows_its_error() -> None:
     assert repr(Failed(KeyError("a"))) == "Failed(KeyError('a'))"
+
+
+MASKED = np.ma.array([1, 2, 3], mask=[False, True, False])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ps.Dataset.from_tensor_slices(MASKED),
+        lambda: ps.Dataset.from_tensors({"x": MASKED}),
+        lambda: list(ps.Dataset.range(2).map(lambda x: MASKED)),
+        lambda: list(ps.Dataset.from_generator(lambda: iter([MASKED]))),
+    ],
+)
+def test_masked_values_are_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(BadType, match=r"at test_element.py:.*got a masked one: 1 of its 3 values are masked.*filled"):
+        make()
+
+
+def test_masked_arrays_without_masked_values_are_arrays() -> None:
+    whole = np.ma.array([1, 2, 3], mask=[False] * 3)
+    assert [int(x) for x in ps.Dataset.from_tensor_slices(whole)] == [1, 2, 3]
+    assert type(as_leaf(whole)) is np.ndarray

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.element import Ragged, Sparse
+from penstock.leaf import Ragged, Sparse
 from penstock.testing import same
 
 Pair = namedtuple("Pair", "a b")

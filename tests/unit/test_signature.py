@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.element import Ragged, Sparse
 from penstock.errors import BadType, SpecMismatch
+from penstock.leaf import Ragged, Sparse
 from penstock.signature import check_element, own_signature
 from penstock.spec import RaggedSpec, SparseSpec, TensorSpec
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.element import Ragged, Sparse
 from penstock.errors import BadType, SpecMismatch
+from penstock.leaf import Ragged, Sparse
 from penstock.spec import (
     UNSEEN,
     DatasetSpec,
@@ -240,3 +240,13 @@ def test_what_a_ragged_spec_holds(leaf: Ragged, shape: Any, fits: bool) -> None:
 def test_the_bytes_of_ragged_and_sparse_elements_depend_on_what_is_in_them() -> None:
     assert element_bytes(RaggedSpec((2, 3), np.int32)) is None
     assert element_bytes((INT, SparseSpec((2, 3), np.int32))) is None
+
+
+def test_more_elements_than_int64_counts_have_no_end() -> None:
+    assert Spec(UNSEEN, 2**63 - 1).cardinality == 2**63 - 1
+    assert Spec(UNSEEN, 2**63).cardinality == ps.INFINITE
+    many = ps.Dataset.range(10**9).repeat(10**12)
+    assert many.cardinality() == ps.INFINITE
+    assert [int(x) for x in many.skip(3).take(2)] == [3, 4]
+    with pytest.raises(ValueError, match="cannot shuffle an infinite dataset as a whole"):
+        many.shuffle()

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Failed, Ragged, Sparse, Structure
+from ..element import Failed, Structure
+from ..leaf import Ragged, Sparse
 
 __all__ = ["add_to_checksum"]
 

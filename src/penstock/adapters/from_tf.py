@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..dataset import Dataset
-from ..element import Structure, own_leaf
+from ..element import Structure
 from ..errors import BadType
 from ..io.generator import FromGenerator
+from ..leaf import own_leaf
 from ..ops.assert_cardinality import AssertCardinality
 from ..plan.node import Node, caller_origin, located
 from ..signature import own_signature

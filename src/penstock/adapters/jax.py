@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..dataset import Dataset
-from ..element import Sparse
 from ..errors import BadArgument
+from ..leaf import Sparse
 from ..runtime.run import Run
 from .feed import Convert, Feed, FeedIterator, each_leaf, refused
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..dataset import Dataset
-from ..element import Ragged, Sparse
 from ..errors import BadArgument
+from ..leaf import Ragged, Sparse
 from ..memory.arena import Slots
 from ..runtime.run import Run
 from ..signature import check_element, own_signature

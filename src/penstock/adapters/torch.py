@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..dataset import Dataset, seeded_node
-from ..element import Ragged, Sparse
 from ..errors import BadArgument, BadType
+from ..leaf import Ragged, Sparse
 from ..runtime.process_pool import budget_bytes, get_memory
 from ..runtime.run import Run
 from .feed import Convert, Feed, FeedIterator, each_leaf, refused

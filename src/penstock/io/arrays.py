@@ -15,20 +15,10 @@ import numpy as np
 from ..block import Block
 from ..byte_strings import refuse_missing
 from ..cursor import Cursor
-from ..element import (
-    LEAF,
-    Ragged,
-    Sparse,
-    Structure,
-    as_leaf,
-    is_dataset,
-    nbytes_of,
-    normalize,
-    read_only,
-    repr_nest,
-)
+from ..element import LEAF, Structure, nbytes_of, normalize, read_only, repr_nest
 from ..errors import BadType, SpecMismatch
 from ..inorder import InOrderCursor
+from ..leaf import Ragged, Sparse, as_leaf, is_dataset, refuse_masked
 from ..order import Index
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import BlockKind, Context, Op, Reader, show
@@ -188,6 +178,7 @@ def _nest_of(tensors: Any) -> tuple[Structure, list[Any]]:
 def _as_column(value: Any) -> Any:
     """A leaf as something with a first axis to slice: aliased where that is possible."""
     if isinstance(value, np.ndarray):
+        refuse_masked(value)
         column: Any = value
     elif isinstance(value, (Ragged, Sparse)):
         column = value

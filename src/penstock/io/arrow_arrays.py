@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Ragged, Structure, string
+from ..element import Failed, Structure
 from ..errors import BadArgument, BadType, FormatError
+from ..leaf import Ragged, string
 from ..spec import RaggedSpec, Spec, TensorSpec
 from .arrow_nested import NestedLists, field_in_lists, is_nested, struct_in_lists, without_structs
 from .arrow_values import Convert, Converted, conversion, has_null, is_copied, mask_of

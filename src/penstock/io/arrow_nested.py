@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Ragged
+from ..leaf import Ragged
 from ..spec import RaggedSpec, TensorSpec
 from .arrow_values import Converted, conversion, mask_of
 

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..element import string
 from ..errors import FormatError
+from ..leaf import string
 from ..memory.compression import unpacking
 from ..memory.footer import BLOCK, blocks_place, dictionaries_place, num_rows
 from .arrow_arrays import TableColumns

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..element import string
 from ..errors import BadType
+from ..leaf import string
 
 __all__ = ["Convert", "Converted", "conversion", "has_null", "is_copied", "is_view", "mask_of"]
 

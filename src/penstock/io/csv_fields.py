@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..element import string
 from ..errors import BadArgument, BadType, FormatError
+from ..leaf import string
 
 __all__ = ["CsvField"]
 

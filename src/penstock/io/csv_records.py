@@ -12,8 +12,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, leaf_bytes, nbytes_of, string
+from ..element import Failed, Structure, nbytes_of
 from ..errors import BadArgument, BadType, FormatError
+from ..leaf import leaf_bytes, string
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec

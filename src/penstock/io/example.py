@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._native import FoundFeatures
-from ..element import Sparse, string
 from ..errors import BadArgument, BadType, RecordError
+from ..leaf import Sparse, string
 from .example_columns import Lists, check_splits, parsed_alone, ragged_of, record_error, sparse_of
 from .example_names import with_names
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records

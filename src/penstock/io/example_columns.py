@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Ragged, Sparse
 from ..errors import RecordError
+from ..leaf import Ragged, Sparse
 from .features import Partition, RaggedFeature, RowLengths, RowSplits, RowStarts, UniformRowLength
 
 __all__ = ["Lists", "check_splits", "parsed_alone", "ragged_of", "record_error", "sparse_of", "sparse_of_lists"]

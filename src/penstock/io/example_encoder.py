@@ -15,8 +15,8 @@ from .._native import encode_examples as native_encode_examples
 from .._native import encode_feature_lists as native_encode_feature_lists
 from .._native import encode_plain_example
 from ..byte_strings import encode_strings
-from ..element import Ragged, Sparse, string
 from ..errors import BadArgument, BadType
+from ..leaf import Ragged, Sparse, string
 from .sparse_lists import list_of
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._native import ExampleFeatures, FoundFeatures
-from ..element import string
 from ..errors import BadArgument, BadType, PenstockError, RecordError
+from ..leaf import string
 from .example_columns import record_error
 from .features import (
     FixedLenFeature,

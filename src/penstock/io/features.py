@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..byte_strings import encode_strings, is_text
-from ..element import string
 from ..errors import BadArgument, BadType
+from ..leaf import string
 
 __all__ = [
     "FixedLenFeature",

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor
-from ..element import LEAF, string
+from ..element import LEAF
 from ..errors import BadArgument, BadType
 from ..indexed import IndexCursor
+from ..leaf import string
 from ..order import Index, RangeOrder
 from ..plan.op import Context, Op, Reader
 from ..plan.traits import SOURCE, Traits

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State
-from ..element import LEAF, Failed, leaf_bytes, string
+from ..element import LEAF, Failed
 from ..errors import BadArgument, FormatError
 from ..indexed import IndexCursor
+from ..leaf import leaf_bytes, string
 from ..order import Index, RangeOrder
 from ..plan.footprint import ElementSize, Footprint, Sizes, one_element
 from ..plan.op import Context, Op, Reader, Room, argument

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Ragged, Sparse, Structure, as_leaf, nbytes_of, normalize, string
+from ..element import Failed, Structure, nbytes_of, normalize
 from ..errors import BadType, PenstockError, SpecMismatch, StateError
+from ..leaf import Ragged, Sparse, as_leaf, string
 from ..plan.footprint import Footprint, Sizes, one_element
 from ..plan.op import Context, Op, show
 from ..plan.traits import Traits

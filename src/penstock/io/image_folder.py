@@ -10,9 +10,10 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor
-from ..element import Structure, string
+from ..element import Structure
 from ..errors import BadArgument, BadType, FormatError
 from ..indexed import IndexCursor
+from ..leaf import string
 from ..order import Index, RangeOrder
 from ..plan.op import Context, Op, Reader
 from ..plan.traits import SOURCE, Traits

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..block import Block
 from ..byte_strings import encode_strings, is_text
-from ..element import Failed, Structure, leaf_bytes
+from ..element import Failed, Structure
 from ..errors import OverBudget, PenstockError, SpecMismatch
+from ..leaf import leaf_bytes
 from ..order import Index
 from ..plan.op import Context
 from .columns import Column, column_of

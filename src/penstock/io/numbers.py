@@ -48,7 +48,10 @@ class _Arithmetic:
         elif isinstance(index, slice):
             first = self._start + self._step * index.start
             last = self._start + self._step * index.stop
-            values = np.arange(first, last, self._step, dtype=np.int64)
+            if -_LARGEST <= first <= _LARGEST and -_LARGEST <= last <= _LARGEST:
+                values = np.arange(first, last, self._step, dtype=np.int64)
+            else:  # past the largest number the smallest comes, as in tf.data
+                values = as_array(index) * self._step + self._start
         else:
             values = index * self._step + self._start if (self._step, self._start) != (1, 0) else index
         if self._dtype is not _INT64:
@@ -99,7 +102,7 @@ class Range(Op):
 
     @property
     def num_elements(self) -> int:
-        return len(range(self.start, self.stop, self.step))
+        return max(0, -((self.start - self.stop) // self.step))  # `len` holds only what int64 does
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(_SCALAR if self.output_type is _INT64 else TensorSpec((), self.output_type), self.num_elements)
@@ -131,6 +134,8 @@ class Range(Op):
 @dataclasses.dataclass(frozen=True)
 class Counter(Op):
     """`start`, `start + step`, `start + 2·step`, … without end.
+
+    Past the largest number of its dtype comes the smallest.
 
     Args:
         start: The first number.

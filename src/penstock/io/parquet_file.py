@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from ..element import leaf_bytes
 from ..errors import FormatError
+from ..leaf import leaf_bytes
 from .arrow_arrays import TableColumns
 from .arrow_schema import check_schema
 from .parquet_pages import page_sizes

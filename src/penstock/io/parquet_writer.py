@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Ragged, Sparse, Structure, is_dataset, nbytes_of, string
+from ..element import Structure, nbytes_of
 from ..errors import BadArgument, BadType, SpecMismatch
+from ..leaf import Ragged, Sparse, is_dataset, string
 from ..memory.arrow_library import load as load_arrow
 from ..memory.ledger import Share
 from ..memory.sealing import in_native_order

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Ragged, Sparse, Structure
+from ..element import Structure
+from ..leaf import Ragged, Sparse
 from ..memory.arena import Arena
 from .example_columns import Lists, check_splits, ragged_of, record_error
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records

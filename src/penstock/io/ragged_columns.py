@@ -8,7 +8,8 @@ import numpy as np
 
 from ..block import Block
 from ..byte_strings import is_text
-from ..element import Structure, as_leaf, leaf_bytes
+from ..element import Structure
+from ..leaf import as_leaf, leaf_bytes
 from ..order import Index
 from ..plan.op import Context
 

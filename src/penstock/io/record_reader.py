@@ -16,8 +16,9 @@ import numpy as np
 
 from .._native import check_records
 from ..block import Block
-from ..element import Failed, leaf_bytes
+from ..element import Failed
 from ..errors import FormatError, OverBudget
+from ..leaf import leaf_bytes
 from ..memory.ledger import Share
 from ..order import Index
 from ..plan.op import Context

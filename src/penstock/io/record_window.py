@@ -15,9 +15,10 @@ import numpy as np
 from .._native import scan_records
 from ..block import Block
 from ..cursor import State, expect_list
-from ..element import Failed, leaf_bytes
+from ..element import Failed
 from ..errors import FormatError, OverBudget
 from ..frames import forget_frames
+from ..leaf import leaf_bytes
 from ..memory.ledger import Share
 from ..plan.op import Context, Room
 from .file_window import DEFAULT_BYTES, SMALLEST_BYTES, closed_on_error

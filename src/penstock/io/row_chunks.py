@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from ..block import Block
 from ..cursor import State, expect_list
-from ..element import Failed, string
+from ..element import Failed
 from ..errors import BadArgument, BadType, FormatError
+from ..leaf import string
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Room
 from ..spec import TensorSpec

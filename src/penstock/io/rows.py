@@ -11,8 +11,9 @@ import numpy as np
 
 from ..block import MANY_DTYPES, Block
 from ..cursor import Cursor
-from ..element import LEAF, is_dataset, leaf_bytes, nbytes_of
+from ..element import LEAF, nbytes_of
 from ..inorder import InOrderCursor
+from ..leaf import is_dataset, leaf_bytes
 from ..memory.arena import Arena
 from ..memory.singly import held_in
 from ..order import Index

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._native import FoundFeatures
-from ..element import Ragged, string
 from ..errors import BadArgument, RecordError
+from ..leaf import Ragged, string
 from .example import batch_of, one_record, parse_columns
 from .example_columns import Lists, parsed_alone, ragged_of, record_error, sparse_of, sparse_of_lists
 from .example_names import with_names

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..element import Sparse
 from ..errors import BadType
+from ..leaf import Sparse
 
 __all__ = ["list_of"]
 

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from ..block import Block
 from ..cursor import Cursor, State
-from ..element import Failed, leaf_bytes, nbytes_of, string
+from ..element import Failed, nbytes_of
 from ..errors import BadType, FormatError
+from ..leaf import leaf_bytes, string
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import UNSEEN, Spec, TensorSpec

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from ..block import Block
 from ..cursor import Cursor, State
-from ..element import leaf_bytes, string
 from ..errors import FormatError
+from ..leaf import leaf_bytes, string
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..cursor import Cursor, State
-from ..element import string
 from ..errors import BadArgument
+from ..leaf import string
 from ..memory.ledger import format_bytes
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Reader, argument

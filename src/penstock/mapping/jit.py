@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..element import Structure, dtype_of, nbytes_of
+from ..element import Structure, nbytes_of
 from ..errors import PenstockError
+from ..leaf import dtype_of
 from ..ops.calling import as_result
 from ..runtime.temporaries import call_measured
 from ..spec import describe, spec_of

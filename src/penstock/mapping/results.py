@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..block import Block, concat_blocks
-from ..element import Failed, Structure, dtype_of, shape_of
+from ..element import Failed, Structure
 from ..errors import BadArgument, BadType, OverBudget, SpecMismatch
 from ..frames import taken
+from ..leaf import dtype_of, shape_of
 from ..memory.ledger import format_bytes
 from ..memory.limits import available_bytes
 from ..spec import TensorSpec, describe, leaf_spec, spec_of

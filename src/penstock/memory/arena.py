@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Ragged, Sparse, Structure, arrays_in, is_dataset, leaf_bytes
+from ..element import Failed, Structure, arrays_in
+from ..leaf import Ragged, Sparse, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
 from .left import LeftToCaller
 from .singly import lent_bytes

@@ -46,6 +46,11 @@ class Chunk:
         self.lent: Set[int] = frozenset()
         self._recent: tuple[int, Stored] | None = None  # the batch that was found last, and the number of its first row
 
+    def part(self, start: int, stop: int) -> Block:
+        """Some of the elements, which are in memory."""
+        assert self.block is not None
+        return self.block[start:stop]
+
     def find_on_disk(self, offset: int) -> Stretch:
         """Where one of its elements lies."""
         place = self.place

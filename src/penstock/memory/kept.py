@@ -24,6 +24,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..block import Block
@@ -114,8 +115,6 @@ class KeptElements:
         """Whether the disk had no room for an element, so that none after it can be kept."""
         return self._files is not None and self._files.failed
 
-    # Reading.
-
     def find(self, number: int, n: int) -> Block | Stretch | None:
         """Up to n elements from this one on, or where they lie on disk; None if it is not kept."""
         with self._lock:
@@ -125,8 +124,7 @@ class KeptElements:
                 chunk, offset = in_chunk
                 if chunk.place is not None:
                     return chunk.find_on_disk(offset)
-                assert chunk.block is not None
-                return chunk.block[offset : offset + n]
+                return chunk.part(offset, offset + n)
             offset = number - (self.num_kept - self._tail.size)
             return self._tail.part(offset, offset + n) if 0 <= offset < self._tail.size else None
 
@@ -372,9 +370,9 @@ class KeptElements:
         num_busy = sum(chunk.size for chunk in self._movable) if is_short() else 0
         self._next_look = self.num_kept + (num_busy // 4 if num_busy > _FEW_BUSY else 0)
 
-    def _is_worth_moving(self, chunk: Chunk) -> bool:
-        assert chunk.block is not None
-        return chunk.nbytes > self._most_index_bytes(chunk.block[:1].rows())
+    def _is_worth_moving(self, chunk: Chunk | Tail) -> bool:
+        """Whether its place on disk takes less than it does here; in the user's file that takes nothing."""
+        return chunk.size > 0 and chunk.nbytes > self._most_index_bytes(chunk.part(0, 1).rows())
 
     def _keep_plenty(self) -> None:
         """The index has grown, at the expense of what is left to others."""
@@ -391,11 +389,13 @@ class KeptElements:
     def _give_way(self, share: Share) -> None:
         with self._lock:
             self._pinned.release()
+            # Its own stage may need what lies on its floor, too, which nobody else can have.
+            enough = share.free_bytes + share.lacking_bytes if share.is_short else 0
+            is_short = partial(_is_short, share, enough)
             with suppress(OSError, PenstockError):  # nothing was lost; who asked is told that there is no room
-                self._move_newest(lambda: share.lacking_bytes > 0 and share.slack_used_bytes > 0)
-            is_ours = self._index is not None and self._owner == os.getpid()
-            if is_ours and share.lacking_bytes > 0 and share.would_help:
-                self._close_tail()  # to the file, where it costs no place in an index
+                self._move_newest(is_short)
+                if self._owner == os.getpid() and self._is_worth_moving(self._tail) and is_short():
+                    self._close_tail()
             while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail.size or self._chunks):
                 self._drop_last()  # a forked child has no place on disk for it, and makes it again
 
@@ -489,3 +489,7 @@ class KeptElements:
             self._pinned.add(chunk, chunk.nbytes)
             del chunk  # or somebody would look at it
             self._pinned.release()
+
+
+def _is_short(share: Share, enough_bytes: int) -> bool:
+    return share.free_bytes < enough_bytes or share.lacking_bytes > 0 < share.slack_used_bytes

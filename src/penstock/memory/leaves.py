@@ -18,8 +18,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ..element import Failed, Ragged, Sparse, string
+from ..element import Failed
 from ..errors import BadType, FormatError
+from ..leaf import Ragged, Sparse, string
 from .dtype_text import dtype_from_text, dtype_to_text, native, storable
 from .flat import INT64, Take, cut, cut_bytes, ends, flat_bytes, ranks_and_shapes, shapes_from, take_bytes
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..block import Block
-from ..element import Ragged, Sparse, Structure, arrays_in, detach, leaf_bytes, nbytes_of, read_only
+from ..element import Structure, arrays_in, detach, nbytes_of, read_only
+from ..leaf import Ragged, Sparse, leaf_bytes
 from .singly import nest_bytes
 
 __all__ = ["Sealed", "in_native_order", "sealed", "sealed_columns"]

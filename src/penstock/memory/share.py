@@ -25,6 +25,7 @@ class Share:
         "expects",
         "floor_bytes",
         "name",
+        "num_ahead",
         "num_cursors",
         "num_datasets",
         "peak_bytes",
@@ -42,6 +43,8 @@ class Share:
         self.num_cursors = 1  # that have the floor in common
         #: How many datasets that a function makes are on its account at a time: what these need only a sample can tell.
         self.num_datasets = 0
+        #: How many of these threads may read at the same time.
+        self.num_ahead = 0
         self.charged_bytes = 0
         self.ahead_bytes = 0  # of these, what leases hold that are ahead of others
         self.peak_bytes = 0

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, UnaryCursor
-from ..element import Failed, arrays_in, is_dataset, parts_of
+from ..element import Failed, arrays_in, parts_of
+from ..leaf import is_dataset
 from .transit import MOST_SINGLY
 
 __all__ = [

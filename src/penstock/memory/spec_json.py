@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..element import LEAF, Structure, string
+from ..element import LEAF, Structure
 from ..errors import BadType, FormatError
+from ..leaf import string
 from ..spec import UNSEEN, NoneSpec, RaggedSpec, SparseSpec, TensorSpec, spec_leaves, structure_of_spec
 from .layout import class_named
 

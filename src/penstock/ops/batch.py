@@ -8,8 +8,9 @@ from typing import Any
 
 from ..block import Allocate, Block, concat_blocks
 from ..cursor import END_OF_INPUT, Cursor, State, UnaryCursor
-from ..element import LEAF, Failed, leaf_bytes
+from ..element import LEAF, Failed
 from ..errors import SpecMismatch
+from ..leaf import leaf_bytes
 from ..memory.arena import slot_bytes
 from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import BlockKind, Context, Op, argument

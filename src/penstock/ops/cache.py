@@ -12,8 +12,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, detach, nbytes_of, string
+from ..element import Failed, detach, nbytes_of
 from ..errors import FormatError, OverBudget, PenstockError, SpillError
+from ..leaf import string
 from ..memory.arena import slot_bytes
 from ..memory.batch_index import BATCH_INDEX_BYTES
 from ..memory.cache_file import WHAT_TO_DO
@@ -192,8 +193,11 @@ class _CacheCursor(Cursor):
             try:
                 return self._read(found, n)
             except OverBudget:  # the index of what is on disk has come to fill what an element needs
-                if not current.kept.shorten_index():
-                    raise
+                if current.kept.shorten_index():
+                    continue
+                if found.place.stored.num_rows > 1 and not current.kept.is_in_file:
+                    return None  # put there when its pool had more to spare; these are made again
+                raise
 
     def _read(self, found: Stretch, n: int) -> Block | None:
         """Elements from disk, of a batch that stays in memory until all of it was given."""

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..block import Block, stack_leaves
-from ..element import Failed, Structure, as_leaf, nbytes_of, normalize
+from ..element import Failed, Structure, nbytes_of, normalize
 from ..errors import BadType, OverBudget
+from ..leaf import as_leaf
 from ..memory.singly import num_at_once
 from ..options import AUTOTUNE
 from ..owned import owned

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Ragged, Sparse, Structure
+from ..element import Failed, Structure
+from ..leaf import Ragged, Sparse
 from ..memory.lease import Lease, nothing_expected
 from ..plan.op import Context
 

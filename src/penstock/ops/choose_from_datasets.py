@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..cursor import Cursor, State
-from ..element import Failed, is_dataset
+from ..element import Failed
 from ..errors import BadType, OutOfRange
+from ..leaf import is_dataset
 from ..plan.op import Context, Op
 from ..spec import INFINITE, Spec, TensorSpec, describe, spec_of
 from .choosing import Choices, ChoosingCursor, chosen_spec, dataset_list

@@ -14,8 +14,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import END_OF_INPUT, Cursor, State, expect_list
-from ..element import Failed, is_dataset
+from ..element import Failed
 from ..errors import BadArgument, BadType, OutOfRange
+from ..leaf import is_dataset
 from ..memory.transit import MOST_SINGLY
 from ..plan.op import Context
 from ..spec import INFINITE, UNKNOWN, Spec, merge

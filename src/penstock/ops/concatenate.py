@@ -8,8 +8,8 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import is_dataset
 from ..errors import BadType
+from ..leaf import is_dataset
 from ..plan.op import Context, Op
 from ..spec import INFINITE, UNKNOWN, Spec, merge
 

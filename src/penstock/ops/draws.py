@@ -7,6 +7,8 @@ assumes that the stream goes on; when the end comes, what was drawn ahead is for
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..order import PermutationOrder, RangeOrder, WindowShuffler, as_array
@@ -22,15 +24,13 @@ class Draws:
     Args:
         buffer_size: Elements to draw from; None for all there are.
         key: What the order follows from.
-        most_ahead: How many draws may be known ahead, at 8 bytes each.
+        most_ahead: Says how many draws may be known ahead, at 8 bytes each: fewer when there is less memory.
     """
 
-    def __init__(self, buffer_size: int | None, key: int, most_ahead: int) -> None:
+    def __init__(self, buffer_size: int | None, key: int, most_ahead: Callable[[], int]) -> None:
         self._buffer_size = buffer_size
         self._key = key
-        self._most_ahead = most_ahead if buffer_size is None else min(most_ahead, 2 * buffer_size)
-        # A buffer is often given as large as a dataset might ever be: to look ahead must not fill a huge one.
-        self._looks_ahead_at_once = buffer_size is not None and buffer_size <= most_ahead
+        self._may_know = most_ahead
         self._window: WindowShuffler | None = None  # made with the first draw: the dataset may be smaller
         self._fed = 0
         self._ahead = np.empty(0, np.int64)
@@ -40,11 +40,16 @@ class Draws:
         self.length: int | None = None
 
     @property
+    def _most_ahead(self) -> int:
+        return self._may_know() if self._buffer_size is None else min(self._may_know(), 2 * self._buffer_size)
+
+    @property
     def held_bytes(self) -> int:
         """What it holds while draws are known ahead: of a whole dataset none are before its end."""
         ahead = 0 if self._buffer_size is None else self._most_ahead
         if self.length is not None:
             ahead = min(self._most_ahead, self.length - self.drawn)
+        ahead = max(ahead, self._ahead.size)  # there was more memory when these were drawn
         return 8 * ahead + (0 if self._window is None else self._window.held_bytes)
 
     def wanted(self, n: int, num_read: int) -> int:
@@ -82,9 +87,11 @@ class Draws:
 
     def due(self, numbers: np.ndarray) -> np.ndarray:
         """When each of these (ascending) numbers will be drawn; for those not drawn soon, how far that is known."""
-        known = self._window is not None or self.length is not None or self._looks_ahead_at_once
-        if known and 2 * self._ahead.size < self._most_ahead:
-            self._extend(self._most_ahead)
+        most = self._most_ahead
+        # A buffer is often given as large as a dataset might ever be: to look ahead must not fill a huge one.
+        is_small = self._buffer_size is not None and self._buffer_size <= most
+        if (is_small or self._window is not None or self.length is not None) and 2 * self._ahead.size < most:
+            self._extend(most)
         due = np.full(numbers.size, self.drawn + self._ahead.size)
         for start in range(0, self._ahead.size, _CHUNK):
             part = self._ahead[start : start + _CHUNK]

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..block import MANY_DTYPES, Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, is_dataset
+from ..element import Failed
 from ..errors import BadArgument, BadType, OverBudget, PenstockError, PlanError, StateError
+from ..leaf import is_dataset
 from ..memory.ledger import Lease
 from ..order import draw_seed
 from ..plan.carried import carried_bytes

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cursor import State, expect_list
-from ..element import Failed, as_leaf
+from ..element import Failed
 from ..errors import BadArgument, BadType, OverBudget, PenstockError
+from ..leaf import as_leaf
 from ..memory.lease import nothing_expected
 from ..plan.footprint import ElementSize, held_singly
 from ..plan.op import Context

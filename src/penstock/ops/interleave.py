@@ -88,9 +88,10 @@ class Interleave(Op):
         return NESTS
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        into, one = several(self._cycle(), sizes.input), times(1, sizes.output)
+        num_open = self._cycle() if sizes.count < 0 else min(self._cycle(), max(1, sizes.count))
+        into, one = several(num_open, sizes.input), times(1, sizes.output)
         held = sizes.at_least_as_seen(None if into is None or one is None else into + one)
-        return Footprint(held, f"the elements of which {self._cycle()} datasets were made, and one of theirs", held)
+        return Footprint(held, f"the elements of which {num_open:,} datasets were made, and one of theirs", held)
 
     def open(self, context: Context) -> Cursor:
         block, calls = self.block_length or 1, self.num_parallel_calls or 0

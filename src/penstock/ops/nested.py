@@ -8,8 +8,9 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay
-from ..element import Failed, is_dataset, nbytes_of
+from ..element import Failed, nbytes_of
 from ..errors import BadType, OverBudget, PenstockError, StateError
+from ..leaf import is_dataset
 from ..memory.ledger import Lease
 from ..memory.singly import num_at_once
 from ..options import AUTOTUNE
@@ -62,6 +63,7 @@ class CycleCursor(Cursor):
         self._block_length = block_length if cycle_length > 1 else 1 << 62
         self._round_length = cycle_length * self._block_length
         self._num_ahead = num_ahead
+        context.share.num_ahead = max(context.share.num_ahead, _MOST_THREADS if num_ahead == AUTOTUNE else num_ahead)
         self._supply = Supply(context)
         self._carrying = Carrying(context, cycle_length)
         # Of elements whose datasets were read at once: their arrays may lie in what was given last.
@@ -73,7 +75,9 @@ class CycleCursor(Cursor):
         # What is gathered may have no more bytes than this.
         self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64, context.share.spare_bytes)
         self._ended = False
-        self._slots: list[Slot | None] = [None] * cycle_length
+        self._cycle_length = cycle_length
+        # As many as had a turn: a cycle may be far longer than there are datasets.
+        self._slots: list[Slot | None] = [None]
         self._num_open = 0
         self._turn = 0
         self._given = 0
@@ -134,7 +138,7 @@ class CycleCursor(Cursor):
 
     def _few(self, left: int) -> int:
         """How many elements to take at a time: what is left of a part waits in its slot, and may if it is small."""
-        if len(self._slots) == 1 or left * self._each_bytes <= self._small_bytes:
+        if self._cycle_length == 1 or left * self._each_bytes <= self._small_bytes:
             return left
         return max(1, self._small_bytes // self._each_bytes)
 
@@ -157,7 +161,7 @@ class CycleCursor(Cursor):
             self._read.add(self._turn)
         if not slot.measured:
             block = self._first(slot)
-        elif len(self._slots) == 1 and slot.left > 0:
+        elif self._cycle_length == 1 and slot.left > 0:
             return self._take_of_sure(slot, left)
         else:
             turn = min(left, self._block_length - self._given)
@@ -195,7 +199,7 @@ class CycleCursor(Cursor):
         Empty slots are filled first: each would have its turn in the next round. Of datasets that are only read, and
         cost nothing to make, as many rounds as are small: then one step serves many demands.
         """
-        if self._num_open < len(self._slots) and not self._ended and not self._fill_round():
+        if self._num_open < self._cycle_length and not self._ended and not self._fill_round():
             return False
         slots = [slot for slot in (*self._slots[self._turn :], *self._slots[: self._turn]) if slot is not None]
         if self._each_bytes and all(slot.is_read and slot.left > 0 for slot in slots):
@@ -247,7 +251,7 @@ class CycleCursor(Cursor):
         """Whether one more thread may read ahead, and there is memory for what all of them may hold."""
         share = self._context.share
         # Of each: one that is being made, of another one, and two that wait.
-        held = 4 * len(self._slots) * max(self._each_bytes, share.planned_bytes)
+        held = 4 * self._cycle_length * max(self._each_bytes, share.planned_bytes)
         if share.frugal or not self._each_bytes or held > 4 * share.spare_bytes or not share.may_work_ahead(held):
             return False
         return self._num_ahead != AUTOTUNE or sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS
@@ -259,7 +263,12 @@ class CycleCursor(Cursor):
 
     def _next_turn(self) -> None:
         self._given = 0
-        self._turn = (self._turn + 1) % len(self._slots)
+        self._turn += 1
+        if self._turn == len(self._slots):
+            if self._ended or self._turn == self._cycle_length:
+                self._turn = 0
+            else:
+                self._slots.append(None)
 
     def _leave(self, slot: Slot) -> None:
         self._slots[self._turn] = None
@@ -284,7 +293,7 @@ class CycleCursor(Cursor):
         if row is Supply.END:
             self._ended = True
             return None
-        made = self._made_of(row, self._turn, at_once if len(self._slots) == 1 else 0)
+        made = self._made_of(row, self._turn, at_once if self._cycle_length == 1 else 0)
         if isinstance(made, Failed):
             return Block.of_rows([made], has_failures=True)
         if made is not None and (not self._spent or self._spent[-1] is not supply.hold):
@@ -298,7 +307,8 @@ class CycleCursor(Cursor):
         """
         if self._num_ahead or self._supply.live or not self._each_bytes:
             return False
-        for index in (*range(self._turn, len(self._slots)), *range(self._turn)):
+        self._slots += [None] * (self._cycle_length - len(self._slots))
+        for index in (*range(self._turn, self._cycle_length), *range(self._turn)):
             if self._slots[index] is None:
                 row = self._supply.next()
                 if row is Supply.END:
@@ -387,7 +397,7 @@ class CycleCursor(Cursor):
         self._read.clear()
 
     def skip(self, n: int) -> int:
-        if len(self._slots) > 1:
+        if self._cycle_length > 1:
             return super().skip(n)  # which elements failed, and so did not count, shows only when they are made
         skipped = 0
         while skipped < n:
@@ -418,7 +428,7 @@ class CycleCursor(Cursor):
         self._ended = bool(ended)
         self._close_slots()  # as many are open as are counted, or the end would never be found
         self._slots = [None] * len(slots)
-        if not (0 <= self._turn < len(slots) and 0 <= self._given < self._block_length):
+        if not (0 <= self._turn < len(slots) <= self._cycle_length and 0 <= self._given < self._block_length):
             raise StateError(f"the saved position is damaged: {self._given} elements into turn {self._turn}")
         for i, saved in enumerate(slots):
             if saved is not None:

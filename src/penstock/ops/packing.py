@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Ragged, Sparse, Structure
+from ..element import Structure
 from ..errors import BadType, StateError
+from ..leaf import Ragged, Sparse
 
 __all__ = ["pack", "unpack"]
 

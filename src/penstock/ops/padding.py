@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..block import Allocate, Block, concat_blocks, stack_leaves
-from ..element import Structure, as_leaf, dtype_of, shape_of, string
+from ..element import Structure
 from ..errors import BadArgument, BadType, SpecMismatch
+from ..leaf import as_leaf, dtype_of, shape_of, string
 from ..spec import (
     UNSEEN,
     DatasetSpec,

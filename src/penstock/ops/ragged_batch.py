@@ -10,8 +10,9 @@ import numpy as np
 
 from ..block import Block, concat_blocks
 from ..cursor import Cursor
-from ..element import Structure, shape_of
+from ..element import Structure
 from ..errors import BadArgument, BadType
+from ..leaf import shape_of
 from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, laid_in_one, times
 from ..plan.op import Context, Op, argument
 from ..spec import UNSEEN, RaggedSpec, SparseSpec, Spec, TensorSpec, map_specs, spec_leaves

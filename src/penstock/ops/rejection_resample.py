@@ -10,8 +10,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
-from ..element import Failed, as_leaf
+from ..element import Failed
 from ..errors import BadArgument, BadType, OutOfRange, PenstockError
+from ..leaf import as_leaf
 from ..memory.singly import FewAtATime
 from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument

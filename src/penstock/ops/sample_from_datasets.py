@@ -10,8 +10,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
-from ..element import Failed, is_dataset
+from ..element import Failed
 from ..errors import BadArgument, BadType, OutOfRange, SpecMismatch
+from ..leaf import is_dataset
 from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, Spec, TensorSpec, describe, spec_of

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, Unwritten, expect_list, replay
-from ..element import Failed, Structure, detach, dtype_of, is_dataset, nbytes_of, normalize, read_only
+from ..element import Failed, Structure, detach, nbytes_of, normalize, read_only
 from ..errors import BadType, PenstockError, SpecMismatch
+from ..leaf import dtype_of, is_dataset
 from ..owned import owned
 from ..plan.footprint import Footprint, Sizes, times
 from ..plan.op import Context, Op, show

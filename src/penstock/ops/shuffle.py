@@ -128,8 +128,10 @@ class _ShuffleCursor(Cursor):
     def __init__(self, context: Context, buffer_size: int | None, key: int) -> None:
         self._input = context.input()
         self._buffer_size = buffer_size
-        self._draws = Draws(buffer_size, key, most_ahead=max(64, context.share.free_bytes // 128))
-        self._waiting = Waiting(context.share, context.spill, context.arena, self._draws)
+        share, free_bytes = context.share, context.share.free_bytes
+        # The pool of runs may be made smaller meanwhile.
+        self._draws = Draws(buffer_size, key, lambda: max(64, min(free_bytes, share.budget_bytes) // 128))
+        self._waiting = Waiting(share, context.spill, context.arena, self._draws)
         self._transit = Transit(context.share, None)
         total = context.node.input.spec.cardinality if buffer_size is None else buffer_size
         self._filling: Progress | None = context.progress("filling the buffer", total)

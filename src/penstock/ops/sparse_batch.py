@@ -11,8 +11,9 @@ import numpy as np
 
 from ..block import Allocate, Block
 from ..cursor import Cursor, Feed, FeedCursor
-from ..element import Failed, Sparse, nbytes_of, shape_of
+from ..element import Failed, nbytes_of
 from ..errors import BadType, PlanError, SpecMismatch
+from ..leaf import Sparse, shape_of
 from ..memory.singly import objects_bytes
 from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, times
 from ..plan.op import Context, Op, argument

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..block import Allocate, stack_leaves
-from ..element import Ragged, Sparse, Structure, is_dataset
+from ..element import Structure
 from ..errors import BadType, SpecMismatch
+from ..leaf import Ragged, Sparse, is_dataset
 from ..spec import UNSEEN, DatasetSpec, NoneSpec, RaggedSpec, TensorSpec, describe, merge, spec_leaves, spec_of
 
 __all__ = [

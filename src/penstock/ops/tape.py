@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..cursor import Cursor, Feed, State
-from ..element import Failed, detach, is_dataset, nbytes_of
+from ..element import Failed, detach, nbytes_of
 from ..errors import StateError
+from ..leaf import is_dataset
 from ..memory.ledger import Share
 from ..memory.singly import are_alike, lent_bytes, objects_bytes
 from .overlap import Overlap

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
-from ..element import Failed, Ragged, Sparse, Structure, is_dataset
+from ..element import Failed, Structure
 from ..errors import BadType, PenstockError, StateError
+from ..leaf import Ragged, Sparse, is_dataset
 from ..memory.lease import nothing_expected
 from ..memory.singly import FewAtATime
 from ..plan.footprint import Footprint, Sizes
@@ -41,8 +42,8 @@ Key = int | bytes
 class Unique(Op):
     """Leaves out elements that came before.
 
-    Elements are equal if all their parts are: dtype, shape and values. Works for every dtype and structure; as values
-    0.0 and -0.0 are equal, and so are two NaN.
+    Elements are equal if all their parts are: dtype, shape and values; of elements that are single whole numbers only
+    the values count. Works for every dtype and structure; as values 0.0 and -0.0 are equal, and so are two NaN.
 
     Memory: up to 160 bytes for each distinct element.
     State: up to 256 distinct elements and its input's; with more, one integer, and elements are read again.

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..block import Block, concat_blocks
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, is_dataset
+from ..element import Failed, Structure
 from ..errors import PlanError
+from ..leaf import is_dataset
 from ..memory.singly import objects_bytes
 from ..plan.footprint import ElementSize, Footprint, Sizes, held_singly, several
 from ..plan.op import Context, Op, argument

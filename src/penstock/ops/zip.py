@@ -9,8 +9,9 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, is_dataset
+from ..element import Failed, Structure
 from ..errors import BadArgument, BadType, StateError
+from ..leaf import is_dataset
 from ..plan.footprint import ElementSize
 from ..plan.op import Context, Op
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec

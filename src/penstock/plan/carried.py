@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..element import is_dataset, leaf_bytes
+from ..leaf import is_dataset, leaf_bytes
 from .node import Node
 from .op import Op
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..element import is_dataset
 from ..errors import BadType
 from ..io.rows import FromRows
 from ..io.saved import Load
+from ..leaf import is_dataset
 from ..plan.node import Node, Origin
 
 __all__ = ["loaded"]

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State
-from ..element import Failed, leaf_bytes, nbytes_of
+from ..element import Failed, nbytes_of
 from ..errors import PenstockError
+from ..leaf import leaf_bytes
 from ..memory.singly import num_at_once
 from ..plan.node import Node, located
 

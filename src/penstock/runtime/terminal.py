@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..element import Structure, dtype_of, is_dataset, normalize
+from ..element import Structure, normalize
 from ..errors import BadType, OutOfRange, SpecMismatch
+from ..leaf import dtype_of, is_dataset
 from ..plan.node import caller_origin
 from ..plan.op import show
 from ..spec import describe, spec_of

@@ -27,3 +27,19 @@ def test_numbers_up_to_the_largest_that_int64_holds() -> None:
 def test_numbers_that_int64_does_not_hold_are_refused(make: Callable[[], ps.Dataset], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_a_counter_goes_on_with_the_smallest_number_as_in_tf_data() -> None:
+    largest, smallest = 2**63 - 1, -(2**63)
+    assert list(D.counter(largest - 1).take(3)) == [largest - 1, largest, smallest]
+    assert list(D.counter(smallest + 1, -1).take(3)) == [smallest + 1, smallest, largest]
+    assert list(D.counter(0, 2**62).take(4)) == [0, 2**62, smallest, -(2**62)]
+
+
+def test_a_range_of_all_numbers_has_more_than_can_be_counted() -> None:
+    numbers = D.range(-(2**63), 2**63 - 1)
+    assert numbers.cardinality() == ps.INFINITE
+    assert list(numbers.skip(2**63 + 5).take(2)) == [5, 6]
+    assert list(D.range(0, 2**63 - 1, 2**62)) == [0, 2**62]
+    for arguments in [(5,), (-5,), (2, 9), (9, 2), (2, 9, 3), (9, 2, -3), (2, 3, 5), (3, 3)]:
+        assert D.range(*arguments).cardinality() == len(range(*arguments))

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import penstock.memory.arena
 from penstock.block import Block
-from penstock.element import LEAF, Failed, Ragged, Sparse
+from penstock.element import LEAF, Failed
 from penstock.errors import OverBudget
+from penstock.leaf import Ragged, Sparse
 from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger
 

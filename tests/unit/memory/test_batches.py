@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.element import Failed, Ragged, dtype_of
+from penstock.element import Failed
+from penstock.leaf import Ragged, dtype_of
 from penstock.memory.batches import BatchFiles
 from penstock.memory.spill import SpillSpace
 

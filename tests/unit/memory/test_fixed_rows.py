@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock.element import Ragged, string
+from penstock.leaf import Ragged, string
 from penstock.memory.fixed_rows import FixedRows
 from penstock.memory.ipc import IpcReader, IpcWriter, Stored
 

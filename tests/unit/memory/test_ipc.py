@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import penstock as ps
-from penstock.element import Failed, Ragged, Sparse, normalize
+from penstock.element import Failed, normalize
 from penstock.errors import BadArgument, BadType, FormatError, SpillError
+from penstock.leaf import Ragged, Sparse
 from penstock.memory.ipc import IpcReader, IpcWriter, Stored, rows_per_batch
 from penstock.memory.spill import SpillSpace
 

@@ -192,3 +192,19 @@ def test_rounds_that_were_made_ready_are_on_the_ledger() -> None:
             assert run.ledger.charged_bytes <= 400_000
         assert run.ledger.peak_bytes > 0
     assert run.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize("num_parallel_calls", [None, 2])
+def test_a_cycle_may_be_longer_than_there_are_datasets(num_parallel_calls: int | None) -> None:
+    counts = [3, 0, 1, 4]
+    numbers = ps.Dataset.from_generator(lambda: iter(counts))
+    dataset = numbers.interleave(tens, 10**15, num_parallel_calls=num_parallel_calls)
+    assert list(dataset) == expected(5, 1, counts)
+    check_op(dataset)
+
+
+def test_no_room_is_needed_for_more_datasets_than_there_are() -> None:
+    images = ps.Dataset.from_tensor_slices(np.zeros((3, 1000))).map(lambda x: x + 1)
+    few, many = (images.interleave(ps.Dataset.from_tensors, cycle_length) for cycle_length in (3, 10**15))
+    minimum = few.explain(sample=10).to_dict()["minimum_bytes"]
+    assert many.explain(sample=10).to_dict()["minimum_bytes"] == minimum

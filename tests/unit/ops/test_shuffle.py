@@ -22,8 +22,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.element import Ragged
 from penstock.errors import OverBudget, SpillError
+from penstock.leaf import Ragged
 from penstock.memory.arena import Arena, Slots
 from penstock.memory.ledger import Ledger
 from penstock.memory.spill import SpillSpace
@@ -209,7 +209,7 @@ def test_batches_are_drawn_at_once_though_the_buffer_is_most_of_the_budget(monke
 
 def test_when_nothing_can_be_written_for_others_nothing_is_lost(tmp_path: Path) -> None:
     ledger = Ledger(1_000_000)
-    draws = Draws(None, 1, 100)
+    draws = Draws(None, 1, lambda: 100)
     space = SpillSpace(str(tmp_path), limit_bytes=1000)
     share = ledger.share("shuffle")
     waiting, transit = Waiting(share, space, Arena(Slots(ledger), ledger.share("slots")), draws), Transit(share, None)
@@ -235,7 +235,7 @@ def is_kept(waiting: Waiting, number: int) -> bool:
 def test_what_is_known_of_elements_on_disk_is_on_the_ledger_or_is_refused(tmp_path: Path) -> None:
     ledger = Ledger(1_000_000)
     share, space = ledger.share("shuffle"), SpillSpace(str(tmp_path))
-    waiting = Waiting(share, space, Arena(Slots(ledger), share), Draws(None, 1, 100))
+    waiting = Waiting(share, space, Arena(Slots(ledger), share), Draws(None, 1, lambda: 100))
     ledger.share("others").charge(1_000_000 - 20_000)
     num_kept = 0
     while num_kept < 100 and is_kept(waiting, num_kept):  # each larger than what is free, so written as it comes
@@ -366,7 +366,7 @@ def test_no_more_is_pulled_at_a_time_than_a_part_of_the_budget() -> None:
 def test_what_is_charged_is_what_the_interpreter_allocates(make: Callable[[int], Any]) -> None:
     ledger = Ledger(10**9)
     share = ledger.share("shuffle")
-    waiting = Waiting(share, SpillSpace(), Arena(Slots(ledger), ledger.share("slots")), Draws(10**6, 1, 1000))
+    waiting = Waiting(share, SpillSpace(), Arena(Slots(ledger), ledger.share("slots")), Draws(10**6, 1, lambda: 1000))
     gc.collect()
     tracemalloc.start()
     try:
@@ -399,7 +399,7 @@ def test_draws_are_those_of_the_order_however_far_they_are_known(
 ) -> None:
     order = PermutationOrder(RangeOrder(length), 7) if size is None else WindowOrder(RangeOrder(length), size, 7)
     expected = as_array(order.slice(0, length)).tolist()
-    draws = Draws(size, 7, most_ahead)
+    draws = Draws(size, 7, lambda: most_ahead)
     read, found = 0, []
     while True:
         while draws.wanted(1, read):
@@ -422,7 +422,7 @@ def test_draws_are_those_of_the_order_however_far_they_are_known(
         found += draws.next(1).tolist()
         draws.drop(1)
         if data.draw(st.booleans()):
-            again = Draws(size, 7, most_ahead)
+            again = Draws(size, 7, lambda: most_ahead)
             if draws.length is not None:
                 again.end(length)
             again.move_to(draws.drawn)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.element import Ragged, Sparse
 from penstock.errors import BadType, SpecMismatch
+from penstock.leaf import Ragged, Sparse
 from penstock.ops.stacking import collate, join, num_rows, ragged_of, slice_rows, split_rows, stack
 
 INT64 = np.dtype(np.int64)

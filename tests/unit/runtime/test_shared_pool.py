@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.runtime.process_pool import process_pool
 
 NUM_ROWS = 50_000  # 400 kB
 WAIT_S = 20
@@ -226,3 +227,44 @@ def test_the_pool_is_told_and_set_back() -> None:
     assert ps.get_memory() == 64_000_000
     ps.set_memory(None)
     assert ps.get_memory() == before
+
+
+def with_all_of_the_pool(
+    build: Callable[[ps.Dataset], ps.Dataset], lengths: list[int]
+) -> tuple[ps.Dataset, ps.Dataset]:
+    """A dataset that was measured, and another one: the pool has what both need."""
+
+    def built() -> ps.Dataset:
+        return build(ps.Dataset.from_generator(lambda: (np.full(n, float(i)) for i, n in enumerate(lengths))))
+
+    other = ps.Dataset.from_tensor_slices(np.zeros((8, NUM_ROWS))).map(lambda x: x + 1)
+    dataset, sampled = built(), built()
+    needs = [one.explain(memory="100MB", sample=100).to_dict()["minimum_bytes"] for one in (sampled, other)]
+    dataset._measured = sampled._measured
+    del sampled
+    # What caches of other tests have in the pool stays there; 1 kB is what is known of this one between its runs.
+    ps.set_memory(sum(needs) + 1000 + ps.get_memory() - process_pool().free_bytes)
+    return dataset, other
+
+
+@pytest.mark.parametrize("length, count, before", [(300, 40, 0), (300, 40, 20), (50, 20, 19), (10_000, 12, 11)])
+def test_a_cache_that_had_more_to_spare_goes_on_with_its_floor(length: int, count: int, before: int) -> None:
+    """Once the other run is open it has room for one element at a time, not for a chunk as large as it could write."""
+    dataset, other = with_all_of_the_pool(lambda d: d.cache().repeat(2), [length] * count)
+    for _ in range(3):
+        with dataset.run() as run:
+            found = [next(run)[0] for _ in range(before)]
+            with other.run() as beside:
+                found += [x[0] for x in run]
+                assert len(list(beside)) == 8
+        assert found == [*range(count), *range(count)]
+
+
+def test_a_cache_gives_up_what_it_keeps_for_what_it_reads() -> None:
+    """What it has in memory lies on its floor, which is for elements from disk: nobody else can make room there."""
+    dataset, other = with_all_of_the_pool(lambda d: d.cache(), [10_000] * 5)
+    for _ in range(3):
+        with dataset.run() as run, other.run() as beside:
+            found = [next(run)[0]]
+            assert len(list(beside)) == 8
+            assert [*found, *[x[0] for x in run]] == list(range(5))

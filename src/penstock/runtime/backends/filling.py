@@ -103,13 +103,18 @@ class FillingCursor(AheadCursor):
             return None
         start = perf_counter_ns()
         self._ended = True  # unless it goes on
-        lease = self._given = self._admission.try_admit(0)
+        lease = self._admission.try_admit(0)
         assert lease is not None  # nothing else is in flight
-        block = self._input.pull(n)
-        if block is not None:
-            self._admission.settle(lease, block)
-            self._learn(block)
-            self._ended = False
+        try:
+            block = self._input.pull(n)
+            if block is not None:
+                self._admission.settle(lease, block)
+                self._learn(block)
+                self._ended = False
+        except BaseException:
+            lease.release()
+            raise
+        self._given = lease  # not before: threads below would wait for the consumer to release it
         self._meter.waiting_ns += perf_counter_ns() - start
         return block
 

@@ -373,13 +373,19 @@ class ParallelCursor(Cursor):
         if not self._tuner.settled_inline:  # and a call may turn out to be dear
             n = min(n, self._pieces.size(n))
         n, lease = self._admission.admit_inline(n)
+        try:
+            block = self._input.pull(n)
+            if block is None:
+                lease.release()
+                return None
+            start = perf_counter_ns()
+            result, num_lost = self._applied(block, self._place, _InFlight(lease))
+            self._admission.settle(lease, result)
+        except BaseException:
+            lease.release()
+            raise
+        # Not before it is: threads below would wait for the consumer to release what it is still waiting for.
         self._given.append(lease)
-        block = self._input.pull(n)
-        if block is None:
-            return None
-        start = perf_counter_ns()
-        result, num_lost = self._applied(block, self._place, _InFlight(lease))
-        self._admission.settle(lease, result)
         elapsed = perf_counter_ns() - start
         self._num_lost_delivered += num_lost
         self._place += block.size
