@@ -369,7 +369,7 @@ def test_rows_of_unequal_length() -> None:
     ({"a": np.zeros(3), "b": [1, 2]}, ValueError, "equal first dimensions, got .*3.*2"),
     (np.float64(3), ValueError, "got a scalar"),
     ("text", ValueError, "got a scalar"),
-    (None, ValueError, "got a scalar"),
+    (None, TypeError, "got None; leave it out"),
     ((np.zeros(3), 5), ValueError, "got a scalar: 5"),
     ([[1], [2, 3]], TypeError, "expected something that NumPy can hold"),
     (np.array([1, None]), TypeError, "object array holding NoneType, int"),
