@@ -21,11 +21,6 @@ class ChunkList:
     def __len__(self) -> int:
         return len(self._chunks)
 
-    @property
-    def last_size(self) -> int:
-        """How many elements the last chunk has; 0 if there is none."""
-        return self._chunks[-1].size if self._chunks else 0
-
     def append(self, start: int, chunk: Chunk) -> None:
         """Adds a chunk, of which the first element has this number."""
         self._starts.append(start)

@@ -155,7 +155,8 @@ class KeptElements:
             if not is_next or self._stopped or not self._in_memory or not self._are_alike:
                 return None
             if not self._tail.size:
-                num_more = max(block.size, 2 * self._chunks.last_size)
+                # As many as there are: then chunks begin at powers of two, and batches of such sizes lie in one.
+                num_more = max(block.size, self.num_kept)
                 self._tail = columns_for(block, num_more, self.num_together, self._account) or self._tail
             columns = self._tail.columns
             if columns is None or block.size > columns.capacity - columns.size:

@@ -76,7 +76,7 @@ def test_many_are_read_again(kept: KeptElements, size: int) -> None:
     assert labels(kept) == list(range(1_000))
     kept.finish()
     assert labels(kept) == list(range(1_000))
-    # Chunks have 32 elements, 64, 128, then 256: no more than what is kept, and the objects of seven of them.
+    # Chunks have 32 elements, 32, 64, 128, then 256: no more than what is kept, and the objects of seven of them.
     assert 1_000 * 32 <= share.charged_bytes <= 1_000 * 32 + 7 * 512
     share._ledger.close()
     assert share.charged_bytes == 0
@@ -149,14 +149,13 @@ def test_without_room_nothing_is_taken(kept: KeptElements) -> None:
 
 def test_what_somebody_looks_at_is_on_the_ledger_also_when_it_went_to_disk(kept: KeptElements) -> None:
     share = joined(kept)
-    fill(kept, 96)  # two chunks
+    fill(kept, 128)  # three chunks
     looked_at = [kept.find(3, 1)]
-    small = joined(kept, 2_000)  # a run that has no room for them
+    small = joined(kept, 4_000)  # a run that has no room for them
     assert isinstance(kept.find(3, 1), Stretch)
     held = share.charged_bytes
     looked_at.clear()
-    fill(kept, 96)
-    assert kept.append_alike(95, block(95, 96)) is None  # a look at what nobody looks at any more
+    assert kept.append_alike(127, block(127, 128)) is None  # a look at what nobody looks at any more
     assert share.charged_bytes <= held - 32 * 32
-    assert labels(kept) == list(range(96))
+    assert labels(kept) == list(range(128))
     small._ledger.close()
