@@ -52,13 +52,10 @@ def method(place: str) -> Callable[..., Dataset]:
     """A method that puts an operator on top of the dataset."""
 
     def make(op: type[Op], owner: Any) -> Any:
-        flags = _flags_of(op)
-
         def wrapper(self: Any, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
             try:
                 made = op(*args, **kwargs)
-                if flags:
-                    _check_flags(made, flags)
+                _check_flags(made)
                 node = made.placed_on(self.node, caller_origin(2))
                 return owner(node, self._options, Epochs((self._epochs,)))
             except (PenstockError, TypeError) as error:
@@ -73,13 +70,10 @@ def source(place: str) -> Callable[..., Dataset]:
     """A static method that makes a dataset from a source."""
 
     def make(op: type[Op], owner: Any) -> Any:
-        flags = _flags_of(op)
-
         def wrapper(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
             try:
                 made = op(*args, **kwargs)
-                if flags:
-                    _check_flags(made, flags)
+                _check_flags(made)
                 return owner(Node(made, (), caller_origin(2)))
             except (PenstockError, TypeError) as error:
                 raise _told(error, op, caller_origin()) from None
@@ -164,7 +158,7 @@ def handing_over(place: str) -> Any:
 
 def _combined(owner: Any, op: Op, datasets: list[Any], origin: Origin) -> Any:
     """The dataset of an operator on several others."""
-    _check_flags(op, _flags_of(type(op)))
+    _check_flags(op)
     options = Options()
     for dataset in datasets:
         if not isinstance(dataset, owner):
@@ -174,15 +168,17 @@ def _combined(owner: Any, op: Op, datasets: list[Any], origin: Origin) -> Any:
     return owner(node, options, Epochs([dataset._epochs for dataset in datasets]))
 
 
-def _flags_of(op: type[Op]) -> tuple[str, ...]:
+@functools.cache
+def _flags_of(op: Any) -> tuple[str, ...]:
     """Those arguments of an operator that are True or False, or None where nothing was said."""
     fields = [field for field in dataclasses.fields(op) if field.init and field.name not in op.internal]
     return tuple([field.name for field in fields if field.type in ("bool", "bool | None")])
 
 
-def _check_flags(op: Op, flags: tuple[str, ...]) -> None:
+def _check_flags(op: Op) -> None:
     """Refuses numbers and text: whoever writes `batch(32, 4)` does not mean that the last batch is to be dropped."""
-    for name in flags:
+    kind: Any = type(op)
+    for name in _flags_of(kind):
         value = getattr(op, name)
         if isinstance(value, np.bool_):
             object.__setattr__(op, name, bool(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ..block import Block
@@ -94,7 +95,7 @@ class ParseExamples(Op):
         return self.written.fingerprint()
 
 
-class _Parsing:
+class _Parsing(ABC):
     """Parses blocks as `_parsed` does; what that cannot parse is left to the function as it was written."""
 
     def __init__(self, op: ParseExamples, context: Context) -> None:
@@ -125,6 +126,7 @@ class _Parsing:
             return self.until_full(block[: block.size // 2], place, room)
         return call_with_room(self._as_written, block, place, room)
 
+    @abstractmethod
     def _parsed(self, records: Records, block: Block) -> tuple[Block, int]:
         """The elements of a block, and how many bytes of them lie in no slot.
 
@@ -132,7 +134,6 @@ class _Parsing:
             RecordError: One of the records is not what was asked for.
             OverBudget: There is no room for all.
         """
-        raise AssertionError(f"{type(self).__name__} does not parse")
 
 
 def _records_of(block: Block) -> Records | None:

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from .kept import Kept
+from .recent import Recent
 
 __all__ = ["MOST_CONSTANT_BYTES", "compiled_program"]
 
-#: Programs with larger arrays in them are not kept: they would stay in memory.
-MOST_CONSTANT_BYTES = 1 << 20
+#: Programs with larger arrays in them are not kept: they would stay in memory, on nobody's account.
+MOST_CONSTANT_BYTES = 1 << 16
 
 # What these do is one argument. The others are functions for derivatives, made anew whenever they are traced.
 _WITH_DERIVATIVES = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
-_kept = Kept()
+_recent = Recent()
 
 
 class _NoKey(Exception):
@@ -39,7 +39,7 @@ def compiled_program(traced: Any) -> Any:
         hash(key)
     except (_NoKey, TypeError):
         return traced.lower().compile()
-    return _kept.get(key, lambda: traced.lower().compile())
+    return _recent.get(key, lambda: traced.lower().compile())
 
 
 class _Key:

@@ -15,7 +15,7 @@ from ..options import AUTOTUNE
 from .elems import as_tuple
 from .frozen import frozen
 from .jit import NotCompiled
-from .kept import Kept
+from .recent import Recent
 
 __all__ = ["NumbaChunks", "chunks_of", "context"]
 
@@ -30,7 +30,7 @@ _MORE_TEMPORARIES = 2
 _LIKE_NUMPY = {"boundscheck": True, "error_model": "numpy"}
 
 
-_loops = Kept()
+_loops = Recent()
 
 
 @contextmanager

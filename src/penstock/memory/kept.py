@@ -24,7 +24,6 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from ..block import Block
@@ -392,7 +391,10 @@ class KeptElements:
             self._pinned.release()
             # Its own stage may need what lies on its floor, too, which nobody else can have.
             enough = share.free_bytes + share.lacking_bytes if share.is_short else 0
-            is_short = partial(_is_short, share, enough)
+
+            def is_short() -> bool:
+                return share.free_bytes < enough or (share.lacking_bytes > 0 and share.slack_used_bytes > 0)
+
             with suppress(OSError, PenstockError):  # nothing was lost; who asked is told that there is no room
                 self._move_newest(is_short)
                 if self._owner == os.getpid() and self._is_worth_moving(self._tail) and is_short():
@@ -490,7 +492,3 @@ class KeptElements:
             self._pinned.add(chunk, chunk.nbytes)
             del chunk  # or somebody would look at it
             self._pinned.release()
-
-
-def _is_short(share: Share, enough_bytes: int) -> bool:
-    return share.free_bytes < enough_bytes or share.lacking_bytes > 0 < share.slack_used_bytes

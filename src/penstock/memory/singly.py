@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..cursor import Cursor, UnaryCursor
 from ..element import Failed, arrays_in, parts_of
 from ..leaf import is_dataset
 from .transit import MOST_SINGLY
 
 __all__ = [
-    "FewAtATime",
+    "FEW",
     "are_alike",
     "failures_in",
     "held_in",
@@ -38,8 +37,8 @@ _ARRAY_BYTES = 112
 _SCALAR_BYTES = 32
 # What Python's garbage collection keeps of each tuple or dict.
 _TRACKED_BYTES = 16
-# Of fewer elements the objects do not matter.
-_FEW = 64
+#: Of fewer elements the objects do not matter.
+FEW = 64
 # Objects of elements that are on their way from a stage are not counted, and so they take no more than this.
 _ON_THEIR_WAY_BYTES = 2 << 20
 
@@ -72,28 +71,6 @@ def objects_in(element: Any) -> int:
 def num_at_once(element: Any) -> int:
     """How many elements like this one may be on their way from a stage: their objects are on nobody's account."""
     return max(1, min(MOST_SINGLY, _ON_THEIR_WAY_BYTES // max(1, objects_in(element))))
-
-
-class FewAtATime(UnaryCursor):
-    """The input of who looks at each element: no more at a time than may be objects at once, where they lie stacked."""
-
-    __slots__ = ("_most",)
-
-    def __init__(self, input: Cursor) -> None:
-        super().__init__(input)
-        self._most = _FEW
-
-    def pull(self, n: int) -> Block | None:
-        block = self.input.pull(min(n, self._most))
-        if n > _FEW and block is not None:
-            self._most = num_at_once(block[:1].rows()[0])
-        return block
-
-    def skip(self, n: int) -> int:
-        return self.input.skip(n)
-
-    def lost(self, n: int) -> None:
-        self.input.lost(n)
 
 
 def are_alike(block: Block) -> bool:

@@ -13,12 +13,12 @@ from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed
 from ..errors import BadArgument, BadType, OutOfRange, PenstockError
 from ..leaf import as_leaf
-from ..memory.singly import FewAtATime
 from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument
 from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec
 from .calling import call, check_callable
 from .choosing import Choices, ChoosingCursor, Selector, WeightedSelector
+from .few_at_a_time import FewAtATime
 from .randomness import uniforms
 
 __all__ = ["RejectionResample"]

@@ -8,11 +8,11 @@ from typing import Any
 
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
-from ..memory.singly import FewAtATime
 from ..plan.op import Context, Op
 from ..plan.traits import Traits
 from ..spec import UNKNOWN, Spec
 from .calling import check_callable
+from .few_at_a_time import FewAtATime
 from .predicate import Predicate
 
 __all__ = ["TakeWhile"]

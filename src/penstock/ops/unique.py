@@ -16,10 +16,10 @@ from ..element import Failed, Structure
 from ..errors import BadType, PenstockError, StateError
 from ..leaf import Ragged, Sparse, is_dataset
 from ..memory.lease import nothing_expected
-from ..memory.singly import FewAtATime
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op
 from ..spec import UNKNOWN, DatasetSpec, Spec, spec_leaves
+from .few_at_a_time import FewAtATime
 from .richness import Richness
 
 __all__ = ["Unique"]

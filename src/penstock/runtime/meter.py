@@ -13,13 +13,10 @@ from ..cursor import Cursor, State
 from ..element import Failed, nbytes_of
 from ..errors import PenstockError
 from ..leaf import leaf_bytes
-from ..memory.singly import num_at_once
+from ..memory.singly import FEW, num_at_once
 from ..plan.node import Node, located
 
 __all__ = ["Meter", "MeteredCursor"]
-
-# Of fewer elements the objects do not matter.
-_FEW = 64
 
 
 @dataclasses.dataclass(slots=True)
@@ -171,7 +168,7 @@ class MeteredCursor(Cursor):
         meter = self._meter
         each = nbytes_of(rows[0])
         meter.num_bytes += each * len(rows)
-        if n > _FEW:
+        if n > FEW:
             meter.num_at_once = num_at_once(rows[0])
         if meter.looks_at_all:
             each = max(map(nbytes_of, rows))

@@ -13,7 +13,7 @@ import pytest
 import penstock as ps
 from penstock.mapping import with_numba
 from penstock.mapping.frozen import frozen
-from penstock.mapping.kept import Kept
+from penstock.mapping.recent import Recent
 
 FACTOR: Any = 2.0
 SETTINGS = types.SimpleNamespace(factor=2.0)
@@ -85,7 +85,7 @@ def test_what_refers_to_more_than_plain_values_has_none(function: Any) -> None:
 
 
 def test_loops_are_kept_and_nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(with_numba, "_loops", Kept())
+    monkeypatch.setattr(with_numba, "_loops", Recent())
     elems = np.arange(50.0)
 
     def map_with(factor: float) -> Any:

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.mapping import programs
-from penstock.mapping.kept import Kept
+from penstock.mapping.recent import Recent
 
 ELEMS = np.arange(100.0)
 FACTOR = 2.0
@@ -30,7 +30,7 @@ def num_compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return compile_one(*args, **kwargs)
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", counted)
-    monkeypatch.setattr(programs, "_kept", Kept())
+    monkeypatch.setattr(programs, "_recent", Recent())
     return count
 
 
@@ -134,13 +134,13 @@ def test_nothing_of_the_users_is_kept() -> None:
     gone = map_once()
     gc.collect()
     assert [ref() for ref in gone] == [None, None]
-    assert len(programs._kept) == 1
+    assert len(programs._recent) == 1
 
 
 def test_a_program_with_large_arrays_in_it_is_not_kept() -> None:
     table = np.arange(programs.MOST_CONSTANT_BYTES // 8 + 1)
     np.testing.assert_array_equal(mapped(lambda x: jnp.asarray(table)[x.astype(int)]), np.arange(100))
-    assert not programs._kept
+    assert not programs._recent
 
 
 def test_a_program_that_calls_python_is_not_kept() -> None:
@@ -149,13 +149,13 @@ def test_a_program_that_calls_python_is_not_kept() -> None:
 
     with jax.enable_x64(True):
         np.testing.assert_array_equal(mapped(called), ELEMS + 1)
-    assert not programs._kept
+    assert not programs._recent
 
 
 def test_the_last_ones_are_kept(monkeypatch: pytest.MonkeyPatch, num_compiled: list[int]) -> None:
-    monkeypatch.setattr(programs, "_kept", Kept(2))
+    monkeypatch.setattr(programs, "_recent", Recent(2))
     for number in (1.0, 2.0, 1.0, 3.0, 1.0):
         mapped(lambda x, number=number: x + number)
-    assert (len(programs._kept), num_compiled) == (2, [3])
+    assert (len(programs._recent), num_compiled) == (2, [3])
     mapped(lambda x: x + 2.0)
     assert num_compiled == [4]

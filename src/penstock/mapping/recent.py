@@ -1,19 +1,19 @@
-"""Kept: the last few things that were compiled, by what they were compiled of."""
+"""Recent: the last few things that were compiled, by what they were compiled of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from typing import Any
 
-__all__ = ["MOST_KEPT", "Kept"]
+__all__ = ["Recent"]
 
-MOST_KEPT = 16
+_MOST = 16
 
 
-class Kept:
+class Recent:
     """Those that were used last."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
+    def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._made: dict[Hashable, Any] = {}
 
