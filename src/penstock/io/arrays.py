@@ -101,6 +101,10 @@ class FromTensorSlices(Op):
     def reading_may_fail(self) -> bool:
         return self._access == "made"
 
+    def every(self, step: int, start: int = 0) -> Any:
+        """The arrays with each `step`th slice only, which are views."""
+        return self._structure.unflatten([column[start::step] for column in self._columns])
+
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         leaves = [_slice_spec(column) for column in self._columns]
         return Spec(self._structure.unflatten(leaves), self._size)

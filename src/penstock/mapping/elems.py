@@ -24,26 +24,24 @@ class Elems(NamedTuple):
         dataset: What the engine runs.
         pack: Makes the one argument of the function from the parts that the engine calls it with.
         num_elements: How many there are; None where only a run can tell.
-        has_places: Whether they lie in arrays, of which any place can be read.
     """
 
     dataset: Dataset
     pack: Callable[[tuple[Any, ...]], Any]
     num_elements: int | None
 
-    has_places: bool
-
     @property
     def spec(self) -> Spec:
         return self.dataset.node.spec
 
     def sample(self) -> Dataset:
-        """Some elements to try a function on: the first two, and where any can be had, the last and some others."""
-        sampled: Dataset = self.dataset.take(_SAMPLED)
-        if self.has_places and self.num_elements is not None and self.num_elements > _SAMPLED:
-            ends = self.dataset.take(2).concatenate(self.dataset.skip(self.num_elements - 1))
-            sampled = ends.concatenate(self.dataset.shuffle(seed=_SAMPLED).take(_SAMPLED - 3))
-        return sampled
+        """Some elements to try a function on: the first ones; of arrays the first, the last, and some between."""
+        source, count = self.dataset.node.op, self.num_elements
+        if not isinstance(source, FromTensorSlices) or not source.gives_views or count is None or count <= _SAMPLED:
+            return self.dataset.take(_SAMPLED)
+        step = -(-count // (_SAMPLED - 2))
+        ends, between = _slices(source.every(count - 1)), _slices(source.every(step, step // 2))
+        return ends.concatenate(between)
 
 
 def elems_of(elems: Any) -> Elems:
@@ -66,7 +64,7 @@ def elems_of(elems: Any) -> Elems:
     count = dataset.cardinality()
     if count == INFINITE:
         raise BadArgument("elems: expected an end, got an infinite dataset; use take(n) for a part of it")
-    return Elems(dataset, pack, None if count < 0 else count, dataset is not elems)
+    return Elems(dataset, pack, None if count < 0 else count)
 
 
 def _slices(tensors: Any) -> Dataset:

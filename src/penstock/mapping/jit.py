@@ -29,6 +29,8 @@ __all__ = ["COMPILERS", "FEWEST_COMPARED", "Chunks", "Compiled", "NotCompiled", 
 COMPILERS = ("jax", "numba")
 #: Elements that are compared at least, however large they are, where there are as many.
 FEWEST_COMPARED = 2
+# Where a program has agreed before, this many of other elements.
+_COMPARED_AGAIN = 4
 
 
 class NotCompiled(Exception):
@@ -47,6 +49,8 @@ class Chunks(Protocol):
     num_at_once: int
     #: Whether a smaller chunk takes as long as a full one.
     takes_full_chunks: bool
+    #: Whether the same program was compared before, and agreed: then few elements are enough. Set when it has.
+    agreed: bool
 
     def __call__(self, columns: Any) -> Any:
         """Results, stacked, of elements stacked."""
@@ -61,6 +65,7 @@ class Compiled:
         chunks: Chunks,
         pack: Callable[[tuple[Any, ...]], Any],
         function: Callable[[Any], Any],
+        result_spec: Any,
         returns_list: bool,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
@@ -70,6 +75,7 @@ class Compiled:
         self.num_parallel_calls = chunks.num_parallel_calls
         self.num_at_once = chunks.num_at_once
         self.takes_full_chunks = chunks.takes_full_chunks
+        self.result_spec = result_spec
         self.returns_list = returns_list
         self._chunks = chunks
         self._pack = pack
@@ -119,42 +125,75 @@ def _compiled_by(
     room_bytes: int,
     num_parallel_calls: int | None,
 ) -> Compiled:
-    temporaries: list[int] = [0]
-    raw, expected, held_bytes = [], [], 0
-    try:
-        for row in sample:
-            element = elems.pack(row if type(row) is tuple else (row,))
-            raw.append(call_measured(temporaries.append, function, (element,), {}))
-            expected.append(as_result(raw[-1]))
-            held_bytes += nbytes_of(expected[-1])
-            if len(expected) >= FEWEST_COMPARED and held_bytes > room_bytes // 4:
-                break
-    except Exception as error:  # the run will raise it, with its place
-        raise NotCompiled(f"fn itself raised {type(error).__name__} for one of the elements tried") from None
-    sample = sample[: len(expected)]
+    plain = _PlainCalls(function, elems, sample, room_bytes // 4)
     structure = Structure.of(sample[0])
     columns = _stacked(structure, sample)
     if any(column.dtype.kind not in "biufc" for column in columns):
         raise NotCompiled(f"elements are {describe(spec_of(sample[0]))}, and only numbers can be compiled")
-    leaves = Structure.of(expected[0]).flatten(expected[0])
+    plain.call(_COMPARED_AGAIN)
+    first = plain.results[0]
+    leaves = Structure.of(first).flatten(first)
     if any(not isinstance(leaf, np.ndarray | np.generic) or dtype_of(leaf).kind not in "biufc" for leaf in leaves):
-        raise NotCompiled(f"fn returns {describe(spec_of(expected[0]))}, and only numbers can be compiled")
+        raise NotCompiled(f"fn returns {describe(spec_of(first))}, and only numbers can be compiled")
     nest = _packed(structure, columns, elems)
     try:
         chunks: Chunks = module.chunks_of(
-            function, nest, expected[0], elems.num_elements, room_bytes, max(temporaries), num_parallel_calls
+            function, nest, first, elems.num_elements, room_bytes, plain.temporary_bytes, num_parallel_calls
         )
+        if not chunks.agreed:
+            plain.call(len(sample))
         found = []
-        for start in range(0, len(sample), chunks.chunk):  # which may be of one element
-            part = [column[start : start + chunks.chunk] for column in columns]
+        for start in range(0, len(plain.results), chunks.chunk):  # which may be of one element
+            stop = min(start + chunks.chunk, len(plain.results))
+            part = [column[start:stop] for column in columns]
             found.append(as_result(chunks(_packed(structure, part, elems))))
     except (NotCompiled, KeyboardInterrupt):
         raise
     except Exception as error:
         text = str(error).strip().splitlines()
         raise NotCompiled(f"{type(error).__name__}: {text[0] if text else ''}") from None
-    _check_equal(found, expected)
-    return Compiled(name, chunks, elems.pack, function, isinstance(raw[0], list))
+    _check_equal(found, plain.results)
+    chunks.agreed = True
+    return Compiled(name, chunks, elems.pack, function, spec_of(first), plain.returns_list)
+
+
+class _PlainCalls:
+    """Calls of the function itself on elements of the sample, in their order: a few, and later more.
+
+    Args:
+        function: The user's.
+        elems: What it will be called on.
+        sample: The elements.
+        most_bytes: What results may take together, however many elements are asked for.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], elems: Elems, sample: list[Any], most_bytes: int) -> None:
+        self._function = function
+        self._elems = elems
+        self._sample = sample
+        self._left_bytes = most_bytes
+        self._temporaries = [0]
+        self.results: list[Any] = []
+        self.returns_list = False
+
+    def call(self, count: int) -> None:
+        """Has results of so many elements, or as many as there is room for."""
+        try:
+            for row in self._sample[len(self.results) : count]:
+                if len(self.results) >= FEWEST_COMPARED and self._left_bytes < 0:
+                    break
+                element = self._elems.pack(row if type(row) is tuple else (row,))
+                result = call_measured(self._temporaries.append, self._function, (element,), {})
+                self.returns_list = isinstance(result, list)
+                self.results.append(as_result(result))
+                self._left_bytes -= nbytes_of(self.results[-1])
+        except Exception as error:  # the run will raise it, with its place
+            raise NotCompiled(f"fn itself raised {type(error).__name__} for one of the elements tried") from None
+
+    def temporary_bytes(self) -> int:
+        """What a call took beside its result, at most: of the whole sample."""
+        self.call(len(self._sample))
+        return max(self._temporaries)
 
 
 def _stacked(structure: Structure, rows: list[Any]) -> list[np.ndarray]:
@@ -179,15 +218,17 @@ def _check_equal(found: list[Any], expected: list[Any]) -> None:
             raise NotCompiled(f"compiled it returns {Structure.of(result)}, and else {structure}")
     chunks = [structure.flatten(result) for result in found]
     columns = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
-    for i, plain in enumerate(expected):
-        for column, leaf in zip(columns, structure.flatten(plain), strict=True):
-            _check_leaf(column[i], leaf)
+    for column, *leaves in zip(columns, *map(structure.flatten, expected), strict=True):
+        for found_leaf, leaf in zip(column, leaves, strict=True):
+            _check_leaf(found_leaf, leaf)
 
 
 def _check_leaf(found: Any, expected: Any) -> None:
     if found.dtype != expected.dtype or found.shape != expected.shape:
         got, wanted = describe(spec_of(found)), describe(spec_of(expected))
         raise NotCompiled(f"compiled it returns {got}, and else {wanted}")
+    if np.array_equal(found, expected):
+        return
     rounding = 100 * np.finfo(found.dtype).eps if found.dtype.kind in "fc" else 0.0
     # Sums of many numbers differ by more than their last digit: there the largest says how much.
     scale = float(np.nan_to_num(np.abs(expected)).max(initial=0.0)) if rounding else 0.0

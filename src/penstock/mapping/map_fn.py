@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from ..plan.node import Node, Origin, caller_origin, located
 from ..runtime.epochs import Epochs
 from ..runtime.progress import ProgressBar
 from ..runtime.run import Run
-from ..spec import UNSEEN, map_specs
+from ..spec import UNSEEN, Spec, map_specs
 from .calls import MeasuredCalls, reserve
 from .elems import Elems, elems_of
 from .jit import COMPILERS, FEWEST_COMPARED, Compiled, NotCompiled, compiled
@@ -117,7 +117,12 @@ def map_fn(
 class MapFn(Map):
     """A map under the name that its user knows, in errors and plans."""
 
-    internal = (*Map.internal, "vectorized", "num_parallel_calls")  # what was chosen is none of the user's words
+    result_spec: Any = dataclasses.field(default=UNSEEN, kw_only=True)
+
+    internal = (*Map.internal, "vectorized", "num_parallel_calls", "result_spec")  # none of these are the user's words
+
+    def spec(self, inputs: Sequence[Spec]) -> Spec:
+        return Spec(self.result_spec, inputs[0].cardinality)
 
 
 class _Work:
@@ -185,7 +190,7 @@ class _Work:
         )
 
     def _run_compiled(self, made: Compiled, results: Results) -> None:
-        op = MapFn(made, made.num_parallel_calls, vectorized=True)
+        op = MapFn(made, made.num_parallel_calls, vectorized=True, result_spec=made.result_spec)
         self.returns_list = made.returns_list
         with self._mapped(op).run() as run:
             share = run.ledger.share("temporaries of fn")

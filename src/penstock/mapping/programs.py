@@ -7,6 +7,7 @@ may change, and functions may come and go: nothing is looked up by the function,
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from .recent import Recent
 
-__all__ = ["MOST_CONSTANT_BYTES", "compiled_program"]
+__all__ = ["MOST_CONSTANT_BYTES", "Program", "compiled_program"]
 
 #: Programs with larger arrays in them are not kept: they would stay in memory, on nobody's account.
 MOST_CONSTANT_BYTES = 1 << 16
@@ -22,14 +23,23 @@ MOST_CONSTANT_BYTES = 1 << 16
 # What these do is one argument. The others are functions for derivatives, made anew whenever they are traced.
 _WITH_DERIVATIVES = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
-_recent = Recent()
-
 
 class _NoKey(Exception):
     """Some part of a program that cannot be compared."""
 
 
-def compiled_program(traced: Any) -> Any:
+@dataclasses.dataclass
+class Program:
+    """What JAX compiled, and whether its results were those of a function that it was compiled of."""
+
+    executable: Any
+    agreed: bool = False
+
+
+_recent: Recent[Program] = Recent()
+
+
+def compiled_program(traced: Any) -> Program:
     """What JAX traced, compiled: anew, or when the same was compiled before."""
     import jax
 
@@ -38,8 +48,8 @@ def compiled_program(traced: Any) -> Any:
         key: Hashable = (trees, _Key().of(traced.jaxpr))
         hash(key)
     except (_NoKey, TypeError):
-        return traced.lower().compile()
-    return _recent.get(key, lambda: traced.lower().compile())
+        return Program(traced.lower().compile())
+    return _recent.get(key, lambda: Program(traced.lower().compile()))
 
 
 class _Key:

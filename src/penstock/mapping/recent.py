@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Generic, TypeVar
 
 __all__ = ["Recent"]
 
 _MOST = 16
 
+T = TypeVar("T")
 
-class Recent:
+
+class Recent(Generic[T]):
     """Those that were used last."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._made: dict[Hashable, Any] = {}
+        self._made: dict[Hashable, T] = {}
 
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """What was made of `key`, or is made now."""
         # Without a lock, which forked children could find held: another thread may make the same meanwhile.
         made = self._made.pop(key, None)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..memory.transit import MOST_SINGLY
 from .jit import NotCompiled
-from .programs import compiled_program
+from .programs import Program, compiled_program
 
 __all__ = ["JaxChunks", "chunks_of", "context"]
 
-_FIRST_CHUNK = 4096
-_MOST_ELEMENTS = 1 << 16
+# As many elements are on their way at most.
+_MOST_ELEMENTS = MOST_SINGLY
 # More at a time would leave the processor's caches, and is no quicker.
 _ENOUGH_BYTES = 8 << 20
 # Chunks that are filled up to so many times their size, and more than so often, are worth compiling for.
@@ -52,13 +53,21 @@ class JaxChunks:
         self.chunk = chunk
         self._programs = {chunk: self._compiled(chunk)}
         self._num_calls: dict[int, int] = {}
-        account = self._programs[chunk].memory_analysis()
+        account = self._programs[chunk].executable.memory_analysis()
         #: Elements (which XLA may copy, and which are filled up), results, and what lies between.
         self.temporary_bytes = (
             2 * account.argument_size_in_bytes + account.output_size_in_bytes + account.temp_size_in_bytes
         )
 
-    def _compiled(self, chunk: int) -> Any:
+    @property
+    def agreed(self) -> bool:
+        return self._programs[self.chunk].agreed
+
+    @agreed.setter
+    def agreed(self, agreed: bool) -> None:
+        self._programs[self.chunk].agreed = agreed
+
+    def _compiled(self, chunk: int) -> Program:
         import jax
 
         def shape(column: np.ndarray) -> Any:
@@ -75,7 +84,7 @@ class JaxChunks:
         if size < chunk:
             columns = jax.tree.map(lambda column: _filled_up(column, chunk), columns)
         with context():
-            return jax.tree.map(lambda result: np.asarray(result)[:size], self._programs[chunk](columns))
+            return jax.tree.map(lambda result: np.asarray(result)[:size], self._programs[chunk].executable(columns))
 
     def _chunk_for(self, size: int) -> int:
         """The size of the program to use: one that is less than four times as large, if that comes up again."""
@@ -103,17 +112,24 @@ def chunks_of(
     result: Any,
     num_elements: int | None,
     room_bytes: int,
-    temporary_bytes: int,
+    temporary_bytes: Callable[[], int],
     num_parallel_calls: int | None,
 ) -> JaxChunks:
     """The function compiled for as many elements at a time as there is room for."""
-    most = _MOST_ELEMENTS if num_elements is None else min(num_elements, _MOST_ELEMENTS)
-    made = JaxChunks(function, columns, min(most, _FIRST_CHUNK))
-    wanted = min(most, max(1, made.chunk * min(_ENOUGH_BYTES, room_bytes) // max(1, made.temporary_bytes)))
-    if wanted > 2 * made.chunk or made.temporary_bytes > room_bytes:
-        made = JaxChunks(function, columns, wanted)
+    made = JaxChunks(function, columns, _even_chunk(_MOST_ELEMENTS, num_elements))
+    enough = min(_ENOUGH_BYTES, room_bytes)
+    if made.temporary_bytes > enough:
+        wanted = max(1, made.chunk * enough // made.temporary_bytes)
+        made = JaxChunks(function, columns, _even_chunk(wanted, num_elements))
     while made.temporary_bytes > room_bytes:
         if made.chunk == 1:
             raise NotCompiled(f"one element takes {made.temporary_bytes:,} bytes, and {room_bytes:,} are left to it")
         made = JaxChunks(function, columns, max(1, made.chunk // 2))
     return made
+
+
+def _even_chunk(most: int, num_elements: int | None) -> int:
+    """Chunks of at most so many elements, and about equal: what the last one lacks is computed for nothing."""
+    if not num_elements:
+        return most
+    return -(-num_elements // -(-num_elements // most))

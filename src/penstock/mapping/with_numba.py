@@ -30,7 +30,7 @@ _MORE_TEMPORARIES = 2
 _LIKE_NUMPY = {"boundscheck": True, "error_model": "numpy"}
 
 
-_loops = Recent()
+_loops: Recent[Any] = Recent()
 
 
 @contextmanager
@@ -49,6 +49,7 @@ class NumbaChunks:
     """
 
     takes_full_chunks = False
+    agreed = False  # what calls take has to be measured anyhow
 
     def __init__(self, function: Callable[[Any], Any], columns: Any, result: Any) -> None:
         nest = as_tuple(columns)
@@ -113,7 +114,7 @@ def chunks_of(
     result: Any,
     num_elements: int | None,
     room_bytes: int,
-    temporary_bytes: int,
+    temporary_bytes: Callable[[], int],
     num_parallel_calls: int | None,
 ) -> NumbaChunks:
     """The function compiled; chunks are as large as there is room for their elements and results."""
@@ -125,7 +126,7 @@ def chunks_of(
     start = perf_counter_ns()
     made(columns)
     each_ns = (perf_counter_ns() - start) // len(arrays[0])
-    temporaries = _MORE_TEMPORARIES * temporary_bytes
+    temporaries = _MORE_TEMPORARIES * temporary_bytes()
     threads = num_parallel_calls
     if threads == AUTOTUNE:
         threads = os.cpu_count() if each_ns >= _WORTH_THREADS_NS else None

@@ -9,10 +9,17 @@ import pytest
 
 import penstock as ps
 from penstock.mapping import jit as jit_module
+from penstock.mapping import programs
+from penstock.mapping.recent import Recent
 from penstock.mapping.with_jax import JaxChunks
 
 MB = 1_000_000
 ROWS = np.random.default_rng(1).normal(size=(5000, 4))
+
+
+@pytest.fixture(autouse=True)
+def no_program_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_recent", Recent())
 
 
 def repeat_and_sum(x: Any) -> Any:
@@ -190,7 +197,7 @@ def test_large_elements_are_compared_two_at_a_time_at_least_and_not_many() -> No
 
     rows = np.arange(40.0)[:, None] * np.ones(100_000)
     np.testing.assert_allclose(ps.map_fn(noted, rows, "16MB", jit="jax"), rows[:, 0] * 100_000)
-    assert [x for x in seen if x >= 0] == [0, 1, 39]
+    assert [x for x in seen if x >= 0] == [0, 39, 1]
 
 
 def test_an_error_for_the_first_element_is_the_functions_own() -> None:
@@ -238,6 +245,29 @@ def test_small_chunks_that_come_often_get_a_program_of_their_own() -> None:
     assert sorted(program._programs) == [16, 4096]
 
 
+@pytest.mark.parametrize("num_elements, sizes", [
+    (1, [1, 1]),
+    (16, [16, 16]),
+    (1000, [16, 1000]),
+    (10_000, [16, 5000, 5000]),
+    (8193, [16, 4097, 4096]),
+])  # fmt: skip
+def test_chunks_are_about_equal_and_no_element_is_computed_alone(
+    num_elements: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+
+    def noted(self: JaxChunks, columns: Any) -> Any:
+        found.append(len(columns))
+        return called(self, columns)
+
+    called = JaxChunks.__call__
+    monkeypatch.setattr(JaxChunks, "__call__", noted)
+    results = ps.map_fn(lambda x: x * 2, np.arange(num_elements), jit="jax")
+    np.testing.assert_array_equal(results, np.arange(num_elements) * 2)
+    assert found == sizes  # the first is to compare
+
+
 def test_chunks_are_full_however_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
@@ -248,4 +278,7 @@ def test_chunks_are_full_however_long_they_take(monkeypatch: pytest.MonkeyPatch)
     called = JaxChunks.__call__
     monkeypatch.setattr(JaxChunks, "__call__", noted)
     ps.map_fn(outer_sums, np.ones((10, 300)), memory="16MB", jit="jax")
-    assert sizes == [5, 5, 1, 5, 4]  # ten to compare, one to see what the engine has to hold, and full ones
+    assert sizes == [5, 5, 5, 5]  # ten to compare, and full ones
+    sizes.clear()
+    ps.map_fn(outer_sums, np.ones((10, 300)), memory="16MB", jit="jax")
+    assert sizes == [4, 5, 5]  # few to compare, where the program has agreed before
