@@ -51,8 +51,12 @@ class Case:
 
     @property
     def is_fatal(self) -> bool:
-        """Whether TensorFlow may end the process: in lists it skips strings without looking where they end."""
-        return self.is_damaged and bool(self.lists)
+        """Whether TensorFlow may end the process on a record that is to be refused.
+
+        In lists it skips strings without looking where they end, and to a shape of no values it writes those that come.
+        """
+        has_no_values = any(0 in getattr(feature, "shape", ()) for feature in self.features.values())
+        return has_no_values or (self.is_damaged and bool(self.lists))
 
     def without_validate(self) -> Case:
         """The same, but nothing is said of how partitions must fit."""
@@ -76,6 +80,7 @@ class _Maker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.columns: dict[str, _Column] = {}
+        self.has_damaged = False
 
     def features(self, classes: list[str]) -> dict[str, Any]:
         rng = self.rng
@@ -173,7 +178,21 @@ class _Maker:
         return tf.io.SparseFeature(keys, "v", getattr(tf, dtype), sizes, self.rng.random() < 0.3)
 
     def feature(self, key: str) -> bytes | None:
-        """A Feature for a key that a feature reads; None for none."""
+        """A Feature for a key that a feature reads, some of them damaged; None for none."""
+        feature = self._feature(key)
+        return feature and self._perhaps_damaged(feature, 0.02)
+
+    def _perhaps_damaged(self, data: bytes, chance: float) -> bytes:
+        """What holds it says its length rightly: the damage is found only where it is."""
+        if self.rng.random() >= chance:
+            return data
+        damaged = wire.damaged(self.rng, data)
+        if wire.claims_much(damaged):
+            return data
+        self.has_damaged |= damaged != data
+        return damaged
+
+    def _feature(self, key: str) -> bytes | None:
         rng = self.rng
         dtype, values = self.columns[key]
         match rng.choices(range(6), [80, 4, 3, 3, 4, 6])[0]:
@@ -212,7 +231,7 @@ class _Maker:
             if self.rng.random() < 0.06:
                 return None
             count = num_steps if self.rng.random() < 0.85 else _few(self.rng)
-            return wire.steps(*[self.feature(key) or b"" for _ in range(count)])
+            return self._perhaps_damaged(wire.steps(*[self.feature(key) or b"" for _ in range(count)]), 0.02)
 
         return b"".join(self._entries(feature_list))
 
@@ -224,21 +243,23 @@ def case_of(number: int) -> Case:
     if not api.endswith(("sequence", "sequences")):
         maker = _Maker(rng)
         features = maker.features(["fixed", "varlen", "padded", "ragged", "ragged", "sparse"])
-        return _case(rng, api, features, {}, [maker.example() for _ in range(count)])
+        return _case(rng, api, features, {}, [maker.example() for _ in range(count)], maker)
     context, lists = _Maker(rng), _Maker(rng)
     features = context.features(["fixed", "varlen", "ragged"]) if rng.random() < 0.6 else {}
     list_features = lists.features(["steps", "steps", "varlen", "ragged", "ragged"])
     records = [wire.sequence_example(context.entries(), lists.list_entries()) for _ in range(count)]
-    return _case(rng, api, features, list_features, records)
+    return _case(rng, api, features, list_features, records, context, lists)
 
 
-def _case(rng: random.Random, api: str, features: dict[str, Any], lists: dict[str, Any], records: list[bytes]) -> Case:
-    is_damaged = False
-    if records and rng.random() < 0.25:
+def _case(
+    rng: random.Random, api: str, features: dict[str, Any], lists: dict[str, Any], records: list[bytes], *makers: _Maker
+) -> Case:
+    is_damaged = any(maker.has_damaged for maker in makers)
+    if records and rng.random() < 0.2:
         at = rng.randrange(len(records))
         damaged = wire.damaged(rng, records[at])
         if not wire.claims_much(damaged):
-            is_damaged = damaged != records[at]
+            is_damaged = True
             records[at] = damaged
     return Case(api, features, lists, records, is_damaged)
 
