@@ -335,6 +335,28 @@ def test_rows_over_the_ends_of_records() -> None:
     assert outcome(lambda: ps.io.parse_example(records, strict)) == "refused"
 
 
+@pytest.mark.parametrize("validate", [False, True])
+def test_steps_of_partitions_that_are_not_as_many(validate: bool) -> None:
+    first = ps.io.encode_sequence_example({}, {"v": [[1, 2], [3]], "p": [[2]]})
+    second = ps.io.encode_sequence_example({}, {"v": [[4]], "p": [[1], [1]]})
+    features = {"v": RAGGED(tf.int64, None, [RAGGED.RowLengths("p")], validate=validate)}
+    asked = [functools.partial(io.parse_sequence_example, [first, second], None, features) for io in IOS]
+    assert (same(*asked) == "refused") == validate
+    none = ps.io.encode_sequence_example({}, {"v": [], "p": [np.empty(0, np.int64)]})
+    features = {"v": RAGGED(tf.int64, None, [RAGGED.RowStarts("p")])}
+    asked = [functools.partial(io.parse_single_sequence_example, none, None, features) for io in IOS]
+    assert same(*asked) != "refused"
+
+
+def test_numbers_of_rows_are_as_many_as_values() -> None:
+    features = {"v": RAGGED(tf.int64, None, [RAGGED.ValueRowIds("p")])}
+    for rows, is_right in (([3, 0], False), ([0], True), ([1], True)):
+        record = ps.io.encode_example({"v": [7], "p": rows})
+        for given in (record, [record]):
+            asked = [functools.partial(io.parse_example, given, features) for io in IOS]
+            assert (same(*asked) != "refused") == is_right
+
+
 # --- sparse features ---
 
 
