@@ -29,11 +29,8 @@ constexpr std::int64_t kBadList = -1;
 // Each reads the list whose tag was read already, and leaves the cursor where it stopped. It writes at most `capacity`
 // values and returns how many there are, or kBadList.
 std::int64_t read_floats(Cursor& cursor, Proto proto, float* out, std::size_t capacity);
-std::int64_t read_ints(Cursor& cursor, std::int64_t* out, std::size_t capacity);
+std::int64_t read_ints(Cursor& cursor, Proto proto, std::int64_t* out, std::size_t capacity);
 std::int64_t read_bytes(Cursor& cursor, Span* out, std::size_t capacity);
-
-// Without writing: how many values there are.
-std::int64_t count_values(Cursor& cursor, Proto proto, Kind kind);
 
 // --- features of many records (example_parse.cpp) ---
 

@@ -17,19 +17,20 @@ namespace {
 
 constexpr std::uint8_t kPackedTag = tag_of(1, kDelimited);
 
-// The bytes of a list, after its length. A length that reaches too far is cut, as protobuf cuts it.
-bool open_list(Cursor& cursor, Cursor* list) {
+// The bytes of a list, after its length. A length that reaches too far is cut, as protobuf cuts it, to nothing if it likes.
+// Only where TensorFlow reads numbers of SequenceExamples, it must see by a first byte how they are stored.
+bool open_list(Cursor& cursor, bool needs_byte, Cursor* list) {
   std::uint32_t length;
   if (!cursor.varint32(&length)) return false;
   *list = Cursor(cursor.at, cursor.end_of(length));
-  return length == 0 || !list->done();
+  return length == 0 || !list->done() || !needs_byte;
 }
 
 }  // namespace
 
 std::int64_t read_floats(Cursor& cursor, Proto proto, float* out, std::size_t capacity) {
   Cursor list(cursor);
-  if (!open_list(cursor, &list)) return kBadList;
+  if (!open_list(cursor, proto == Proto::sequence_example, &list)) return kBadList;
   std::size_t count = 0;
   if (list.expect(kPackedTag)) {
     std::uint32_t num_bytes;
@@ -54,9 +55,9 @@ std::int64_t read_floats(Cursor& cursor, Proto proto, float* out, std::size_t ca
   return static_cast<std::int64_t>(count);
 }
 
-std::int64_t read_ints(Cursor& cursor, std::int64_t* out, std::size_t capacity) {
+std::int64_t read_ints(Cursor& cursor, Proto proto, std::int64_t* out, std::size_t capacity) {
   Cursor list(cursor);
-  if (!open_list(cursor, &list)) return kBadList;
+  if (!open_list(cursor, proto == Proto::sequence_example, &list)) return kBadList;
   std::size_t count = 0;
   std::uint64_t value;
   const auto keep = [&] {
@@ -83,7 +84,7 @@ std::int64_t read_ints(Cursor& cursor, std::int64_t* out, std::size_t capacity) 
 
 std::int64_t read_bytes(Cursor& cursor, Span* out, std::size_t capacity) {
   Cursor list(cursor);
-  if (!open_list(cursor, &list)) return kBadList;
+  if (!open_list(cursor, false, &list)) return kBadList;
   std::size_t count = 0;
   for (; !list.done(); ++count) {
     Span value;
@@ -92,17 +93,6 @@ std::int64_t read_bytes(Cursor& cursor, Span* out, std::size_t capacity) {
   }
   cursor.at = list.at;
   return static_cast<std::int64_t>(count);
-}
-
-std::int64_t count_values(Cursor& cursor, Proto proto, Kind kind) {
-  switch (kind) {
-    case Kind::bytes:
-      return read_bytes(cursor, nullptr, 0);
-    case Kind::floats:
-      return read_floats(cursor, proto, nullptr, 0);
-    default:
-      return read_ints(cursor, nullptr, 0);
-  }
 }
 
 }  // namespace penstock

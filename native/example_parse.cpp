@@ -147,7 +147,7 @@ std::int64_t read_values(const Feature& feature, Proto proto, Span found, void* 
     case Kind::floats:
       return read_floats(cursor, proto, static_cast<float*>(out), capacity);
     default:
-      return read_ints(cursor, static_cast<std::int64_t*>(out), capacity);
+      return read_ints(cursor, proto, static_cast<std::int64_t*>(out), capacity);
   }
 }
 

@@ -23,7 +23,7 @@ std::int64_t read_step(Cursor& list, const Feature& feature, void* out, std::siz
   } else if (feature.kind == Kind::floats) {
     count = read_floats(step, Proto::sequence_example, static_cast<float*>(out), capacity);
   } else {
-    count = read_ints(step, static_cast<std::int64_t*>(out), capacity);
+    count = read_ints(step, Proto::sequence_example, static_cast<std::int64_t*>(out), capacity);
   }
   list.at = step.at;
   return count;

@@ -99,7 +99,9 @@ class Sparse:
         return int(self.indices.nbytes + leaf_bytes(self.values) + self.dense_shape.nbytes)
 
     def to_dense(self, default_value: Any = 0) -> np.ndarray:
-        """The same values in an ordinary array, `default_value` elsewhere."""
+        """The same values in an ordinary array, `default_value` elsewhere; `IndexError` where an index is outside."""
+        if self.indices.min(initial=0) < 0:  # which NumPy counts from the end
+            raise IndexError(f"index {self.indices.min()} of a sparse array of shape {self.shape}")
         dense = np.full(self.shape, default_value, dtype=self.dtype)
         dense[tuple(self.indices.T)] = self.values
         return dense

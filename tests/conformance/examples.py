@@ -22,12 +22,22 @@ def normal(value: Any) -> Any:
     if kind in ("SparseTensor", "Sparse"):
         return ("sparse", normal(value.indices), normal(value.values), normal(value.dense_shape))
     if kind in ("RaggedTensor", "Ragged"):
+        _check_ragged(value)
         return ("ragged", normal(value.values), normal(value.row_splits))
     value = value.numpy() if hasattr(value, "numpy") else value
     if isinstance(value, bytes):
         return value
     array = np.asarray(value)
     return (array.tolist() if array.dtype == object else array.tobytes(), array.shape, str(array.dtype))
+
+
+def _check_ragged(value: Any) -> None:
+    """Refuses what says that it is ragged and is not, as tf.data does when a function returns it."""
+    splits = np.asarray(value.row_splits)
+    inner = value.values
+    size = len(inner.row_splits) - 1 if type(inner).__name__ in ("RaggedTensor", "Ragged") else len(inner)
+    if not splits.size or splits[0] != 0 or splits[-1] != size or (np.diff(splits) < 0).any():
+        raise ValueError(f"row splits {splits} of {size} items")
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ from tests.conformance.examples import outcome, same
 from tests.native import wire
 
 DTYPES = {"float32": [9.0, 9.0], "int64": [9, 9], "string": ["x", "y"]}
+IOS = (tf.io, ps.io)
 CORPUS = sorted((Path(__file__).parents[1] / "native" / "corpus").iterdir())
 # On these TensorFlow sets aside what the bytes claim, and may end the process.
 FATAL = {"length_2_32", "length_2_63", "string_too_long"}
@@ -236,6 +237,7 @@ PARTITIONS: dict[str, tuple[list[Any], list[dict[str, Any]]]] = {
     "lengths": ([RAGGED.RowLengths("p")], [{**V, "p": [2, 0, 4]}, {**W, "p": [7]}]),
     "starts": ([RAGGED.RowStarts("p")], [{**V, "p": [0, 2, 2]}, {**W, "p": [0, 6]}]),
     "limits": ([RAGGED.RowLimits("p")], [{**V, "p": [2, 2, 6]}, {**W, "p": [1, 7]}]),
+    "ids": ([RAGGED.ValueRowIds("p")], [{**V, "p": [0, 0, 2, 2, 2, 5]}, {**W, "p": [1] * 7}]),
     "uniform": ([RAGGED.UniformRowLength(3)], [V, {"v": [1, 2, 3]}]),
     "uniform twice": ([RAGGED.UniformRowLength(1), RAGGED.UniformRowLength(2)], [V, {"v": [1, 2]}]),
     "two splits": (
@@ -284,7 +286,7 @@ def test_partitions_of_one_record_without_values(name: str, tmp_path: Path) -> N
         assert outcome(lambda ds=mapped: next(iter(ds))) == expected
 
 
-@pytest.mark.parametrize("name", ["splits", "lengths", "uniform", "two splits"])
+@pytest.mark.parametrize("name", ["splits", "lengths", "ids", "uniform", "two splits"])
 def test_partitions_of_feature_lists(name: str) -> None:
     partitions, values = PARTITIONS[name]
     features = {"r": RAGGED(tf.int64, "v", partitions)}
@@ -297,6 +299,105 @@ def test_partitions_of_feature_lists(name: str) -> None:
             name,
         )
         assert parsed != "refused"
+
+
+MISFITS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "no splits": (RAGGED.RowSplits("p"), V),
+    "nothing": (RAGGED.RowSplits("p"), {}),
+    "a value left": (RAGGED.RowSplits("p"), {**V, "p": [0, 5]}),
+    "beyond": (RAGGED.RowLimits("p"), {**V, "p": [2, 7]}),
+    "backwards": (RAGGED.RowStarts("p"), {**V, "p": [0, 4, 2]}),
+    "uneven": (RAGGED.UniformRowLength(4), V),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_partitions_that_make_nothing_ragged_are_refused_by_both_in_datasets(name: str) -> None:
+    partition, values = MISFITS[name]
+    features = {"r": RAGGED(tf.int64, "v", [partition])}
+    record = ps.io.encode_example(values)
+    datasets = [
+        data.from_tensors(record).map(lambda r, io=io: io.parse_single_example(r, features))
+        for data, io in ((tf.data.Dataset, tf.io), (ps.Dataset, ps.io))
+    ]
+    theirs, ours = (lambda ds=ds: next(iter(ds)) for ds in datasets)
+    assert same(theirs, ours, name) == "refused"
+
+
+def test_rows_over_the_ends_of_records() -> None:
+    records = [ps.io.encode_example({"v": [1, 2], "p": [1, 2]}), ps.io.encode_example({"v": [3, 4], "p": [1]})]
+    lengths = [RAGGED.RowLengths("p")]
+    asked = [functools.partial(io.parse_example, records, {"v": RAGGED(tf.int64, None, lengths)}) for io in IOS]
+    assert same(*asked) != "refused"
+    # Where somebody asks for it, penstock looks at each record.
+    strict = {"v": RAGGED(tf.int64, None, lengths, validate=True)}
+    assert outcome(lambda: tf.io.parse_example(records, strict)) == outcome(asked[1])
+    assert outcome(lambda: ps.io.parse_example(records, strict)) == "refused"
+
+
+@pytest.mark.parametrize("validate", [False, True])
+def test_steps_of_partitions_that_are_not_as_many(validate: bool) -> None:
+    first = ps.io.encode_sequence_example({}, {"v": [[1, 2], [3]], "p": [[2]]})
+    second = ps.io.encode_sequence_example({}, {"v": [[4]], "p": [[1], [1]]})
+    features = {"v": RAGGED(tf.int64, None, [RAGGED.RowLengths("p")], validate=validate)}
+    asked = [functools.partial(io.parse_sequence_example, [first, second], None, features) for io in IOS]
+    assert (same(*asked) == "refused") == validate
+    none = ps.io.encode_sequence_example({}, {"v": [], "p": [np.empty(0, np.int64)]})
+    features = {"v": RAGGED(tf.int64, None, [RAGGED.RowStarts("p")])}
+    asked = [functools.partial(io.parse_single_sequence_example, none, None, features) for io in IOS]
+    assert same(*asked) != "refused"
+
+
+def test_numbers_of_rows_are_as_many_as_values() -> None:
+    features = {"v": RAGGED(tf.int64, None, [RAGGED.ValueRowIds("p")])}
+    for rows, is_right in (([3, 0], False), ([0], True), ([1], True)):
+        record = ps.io.encode_example({"v": [7], "p": rows})
+        for given in (record, [record]):
+            asked = [functools.partial(io.parse_example, given, features) for io in IOS]
+            assert (same(*asked) != "refused") == is_right
+
+
+# --- sparse features ---
+
+
+@pytest.mark.parametrize("already_sorted", [False, True])
+@pytest.mark.parametrize("keys", ["i", ["i"], ["i", "j"]])
+def test_sparse_features(keys: Any, already_sorted: bool) -> None:
+    size = 5 if keys == "i" else [5] * len(keys)
+    features = {"s": tf.io.SparseFeature(keys, "v", tf.float32, size, already_sorted)}
+    values = {"i": [4, 0, 4, 7, -1], "j": [1, 2, 0, 3, 3], "v": [0.5, 1.5, 2.5, 3.5, 4.5]}
+    record, uneven = ps.io.encode_example(values), ps.io.encode_example({**values, "i": [1]})
+    for given in (record, b"", uneven, [record, b"", record], [record, uneven], [b""]):
+        asked = [functools.partial(io.parse_example, given, features) for io in IOS]
+        assert (same(*asked, keys) == "refused") == (given is uneven or given == [record, uneven])
+
+
+def test_indices_are_compared_with_values_record_by_record() -> None:
+    records = [ps.io.encode_example({"i": [0, 1], "v": [5]}), ps.io.encode_example({"i": [0], "v": [6, 7]})]
+    features = {"s": tf.io.SparseFeature("i", "v", tf.int64, 2)}
+    theirs = tf.io.parse_example(records, features)["s"]
+    assert theirs.values.numpy().tolist() == [5, 6, 7]
+    assert theirs.indices.numpy()[:, 0].tolist() == [0, 0, 1]  # the 6 is the second record's
+    assert outcome(lambda: ps.io.parse_example(records, features)) == "refused"
+
+
+def test_an_empty_batch_of_sequence_examples() -> None:
+    for default in (None, 1.0):
+        context = {"a": tf.io.FixedLenFeature([], tf.float32, default)}
+        asked = [functools.partial(io.parse_sequence_example, np.empty(0, object), context) for io in IOS]
+        assert (same(*asked) == "refused") == (default is None)
+
+
+@pytest.mark.parametrize(("tag", "dtype"), [(b"\x0a", tf.string), (b"\x12", tf.float32), (b"\x1a", tf.int64)])
+def test_a_list_may_just_end(tag: bytes, dtype: Any) -> None:
+    features = {"a": tf.io.VarLenFeature(dtype)}
+    for claimed in (b"\x01", b"\x11", b"\x80\x01"):
+        entry = wire.entry(b"a", tag + claimed)
+        asked = [functools.partial(io.parse_example, [wire.example(entry)], features) for io in IOS]
+        assert same(*asked) != "refused"
+        context = wire.sequence_example(entry)
+        asked = [functools.partial(io.parse_sequence_example, [context], features) for io in IOS]
+        assert (same(*asked) == "refused") == (dtype != tf.string)
 
 
 # --- arguments that both refuse ---

@@ -97,7 +97,7 @@ def values_of(reader: Reader, kind: int, strict: bool) -> list[Any]:
     size = reader.length()
     part = Reader(reader.rest()[:size])
     out: list[Any] = []
-    if size and part.done():
+    if size and part.done() and strict and kind != BYTES:
         raise Bad
     if kind != BYTES and part.rest()[:1] == b"\x0a":
         part.at += 1

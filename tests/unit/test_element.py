@@ -235,6 +235,9 @@ def test_sparse_to_dense() -> None:
     assert sparse.to_dense().tolist() == [[0, 5], [0, 0], [6, 0]]
     assert sparse.to_dense(-1).tolist() == [[-1, 5], [-1, -1], [6, -1]]
     assert sparse.to_dense().dtype == np.int8
+    for outside in ([0, -1], [3, 0]):
+        with pytest.raises(IndexError):
+            ps.Sparse(np.array([outside]), np.array([5]), np.array([3, 2])).to_dense()
     assert (sparse.shape, sparse.dtype, sparse.nbytes) == ((3, 2), np.int8, 4 * 8 + 2 + 2 * 8)
 
 

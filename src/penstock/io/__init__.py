@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..image.decode import decode_and_crop_jpeg, decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png
     from .example import ExampleParser, parse_example, parse_single_example
     from .example_encoder import encode_example, encode_examples, encode_sequence_example
-    from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+    from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature
     from .sequence_example import SequenceExampleParser, parse_sequence_example, parse_single_sequence_example
     from .tfrecord_writer import TFRecordOptions, TFRecordWriter
 
@@ -26,6 +26,7 @@ __all__ = [
     "FixedLenSequenceFeature",
     "RaggedFeature",
     "SequenceExampleParser",
+    "SparseFeature",
     "TFRecordOptions",
     "TFRecordWriter",
     "VarLenFeature",
@@ -51,6 +52,7 @@ _HOMES = {
     "FixedLenSequenceFeature": "features",
     "RaggedFeature": "features",
     "SequenceExampleParser": "sequence_example",
+    "SparseFeature": "features",
     "TFRecordOptions": "tfrecord_writer",
     "TFRecordWriter": "tfrecord_writer",
     "VarLenFeature": "features",

@@ -15,16 +15,17 @@ import numpy as np
 from .._native import FoundFeatures
 from ..errors import BadArgument, BadType, RecordError
 from ..leaf import Sparse, string
-from .example_columns import Lists, check_splits, parsed_alone, ragged_of, record_error, sparse_of
+from .example_columns import Lists, parsed_alone, placed, record_error, sparse_of
 from .example_names import with_names
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
 from .features import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
-    UniformRowLength,
+    SparseFeature,
     VarLenFeature,
 )
+from .partitions import cut_alone, cut_batch, partition_keys
 
 __all__ = ["ExampleParser", "batch_of", "one_record", "parse_columns", "parse_example", "parse_single_example"]
 
@@ -43,7 +44,8 @@ class ExampleParser:
     def __init__(self, features: Mapping[str, Any]) -> None:
         if not features:
             raise BadArgument("features: expected at least one feature, got none")
-        self.table = FeatureTable(features, (FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature))
+        accepted = (FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature)
+        self.table = FeatureTable(features, accepted)
         self.features = self.table.features
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -134,17 +136,25 @@ class _Results:
         if isinstance(feature, FixedLenSequenceFeature):
             return self._padded(name, feature)
         if isinstance(feature, RaggedFeature):
-            keys = [part.key for part in feature.partitions if not isinstance(part, UniformRowLength)]
-            partitions = {key: self._filled(key) for key in keys}
-            if self._count is None:
-                check_splits(name, feature, partitions)
-            ragged = ragged_of(name, feature, self._filled(feature.value_key or name), partitions)
-            return ragged if self._count is not None else ragged.values
+            return self._ragged(name, feature)
+        if isinstance(feature, SparseFeature):
+            indices = [self._filled(key) for key in feature.index_keys]
+            sparse = placed(name, feature, self._filled(feature.value_key), indices)
+            if self._count is not None:
+                return sparse
+            return Sparse(sparse.indices[:, 1:], sparse.values, sparse.dense_shape[1:])
         lists = self._filled(name)
         if self._count is not None:
             return sparse_of(lists)
         size = lists.values.size
         return Sparse(np.arange(size).reshape(-1, 1), lists.values, np.array([size]))
+
+    def _ragged(self, name: str, feature: RaggedFeature) -> Any:
+        lists = self._filled(feature.value_key or name)
+        numbers = {key: self._filled(key) for key in partition_keys(feature)}
+        if self._count is not None:
+            return cut_batch(name, feature, lists, numbers)
+        return cut_alone(name, feature, lists.values, {key: given.values for key, given in numbers.items()})
 
     def _filled(self, key: str) -> Lists:
         """The values under a key, one record after the other."""
@@ -201,14 +211,14 @@ def parse_single_example(
 
     Args:
         serialized: The record.
-        features: What to parse, by name: `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature` or
-            `RaggedFeature`.
+        features: What to parse, by name: `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature`,
+            `RaggedFeature` or `SparseFeature`.
         example_names: A name, which an error says.
         name: Taken as in TensorFlow; it changes nothing.
 
     Returns:
-        Values by name: arrays, NumPy scalars or `bytes` for features of fixed length, `ps.Sparse` for `VarLenFeature`,
-        arrays and `ps.Ragged` for `RaggedFeature`.
+        Values by name: arrays, NumPy scalars or `bytes` for features of fixed length, `ps.Sparse` for `VarLenFeature`
+        and `SparseFeature`, arrays and `ps.Ragged` for `RaggedFeature`.
 
     Raises:
         RecordError: The record is not an Example, or not one that has these features.
@@ -234,14 +244,14 @@ def parse_example(
 
     Args:
         serialized: A list or an array of records. One record alone is parsed as by `parse_single_example`.
-        features: What to parse, by name: `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature` or
-            `RaggedFeature`.
+        features: What to parse, by name: `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature`,
+            `RaggedFeature` or `SparseFeature`.
         example_names: Of each record a name, which errors about it say.
         name: Taken as in TensorFlow; it changes nothing.
 
     Returns:
         Values by name, each with a leading axis for the records: arrays for features of fixed length and for sequences,
-        which are padded, `ps.Sparse` for `VarLenFeature`, `ps.Ragged` for `RaggedFeature`.
+        which are padded, `ps.Sparse` for `VarLenFeature` and `SparseFeature`, `ps.Ragged` for `RaggedFeature`.
 
     Raises:
         RecordError: A record is not an Example, or not one that has these features.

@@ -1,7 +1,7 @@
 """Features by name, in the form that the kernels take: keys, kinds, numbers of values and defaults.
 
-Several features may read one key (a `RaggedFeature` names its own); each key is looked for once. What a kernel found
-wrong becomes an error here, since only here the names are known.
+Several features may read one key (a `RaggedFeature` or `SparseFeature` names its own); each key is looked for once.
+What a kernel found wrong becomes an error here, since only here the names are known.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .features import (
     FixedLenSequenceFeature,
     Kind,
     RaggedFeature,
+    SparseFeature,
     UniformRowLength,
     VarLenFeature,
     kind_of,
@@ -29,12 +30,13 @@ from .features import (
 
 __all__ = ["DTYPES", "Column", "Feature", "FeatureTable", "Layout", "Records"]
 
-Feature = FixedLenFeature | VarLenFeature | FixedLenSequenceFeature | RaggedFeature
+Feature = FixedLenFeature | VarLenFeature | FixedLenSequenceFeature | RaggedFeature | SparseFeature
 #: `bytes` of each record, or (buffer, offsets, lengths).
 Records = Sequence[bytes] | tuple[Any, np.ndarray, np.ndarray]
 
 _CLASSES: dict[str, type[Feature]] = {
-    kind.__name__: kind for kind in (FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature)
+    kind.__name__: kind
+    for kind in (FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature)
 }
 
 
@@ -115,6 +117,10 @@ class FeatureTable:
             for partition in feature.partitions:
                 if not isinstance(partition, UniformRowLength):
                     self._need(name, partition.key, Column(kind_of(np.dtype(np.int64)), role))
+        elif isinstance(feature, SparseFeature):
+            self._need(name, feature.value_key, Column(kind, "sparse"))
+            for key in feature.index_keys:
+                self._need(name, key, Column(kind_of(np.dtype(np.int64)), "sparse"))
         else:
             self._need(name, name, Column(kind, "sparse"))
 

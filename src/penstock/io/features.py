@@ -29,7 +29,9 @@ __all__ = [
     "RowLimits",
     "RowSplits",
     "RowStarts",
+    "SparseFeature",
     "UniformRowLength",
+    "ValueRowIds",
     "VarLenFeature",
     "kind_of",
     "name_of_kind",
@@ -219,13 +221,20 @@ class RowLimits:
 
 
 @dataclasses.dataclass(frozen=True)
+class ValueRowIds:
+    """The feature `key` has of each value the number of its row."""
+
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
 class UniformRowLength:
     """All rows have this length."""
 
     length: int
 
 
-Partition = RowSplits | RowLengths | RowStarts | RowLimits | UniformRowLength
+Partition = RowSplits | RowLengths | RowStarts | RowLimits | ValueRowIds | UniformRowLength
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -236,10 +245,10 @@ class RaggedFeature:
         dtype: float32, int64 or `bytes`.
         value_key: Where the values are, if not under the name of the feature itself.
         partitions: How values are cut into rows, outermost first: `RaggedFeature.RowSplits(key)`, `RowLengths(key)`,
-            `RowStarts(key)`, `RowLimits(key)` or `UniformRowLength(length)`. `ValueRowIds` is not supported.
+            `RowStarts(key)`, `RowLimits(key)`, `ValueRowIds(key)` or `UniformRowLength(length)`.
         row_splits_dtype: int32 or int64.
-        validate: Whether a record parsed alone without row splits is an error, as in TensorFlow, or has no rows.
-            Partitions that do not fit their values are always an error here.
+        validate: Whether partitions must fit the values of each record. If not, only those of a whole batch must, as in
+            TensorFlow: where one record has too few and the next as many too many, rows run over the end of a record.
 
     >>> RaggedFeature("int64", partitions=[RaggedFeature.RowLengths("lengths")]).partitions
     (RowLengths(key='lengths'),)
@@ -255,6 +264,7 @@ class RaggedFeature:
     RowLengths = RowLengths
     RowStarts = RowStarts
     RowLimits = RowLimits
+    ValueRowIds = ValueRowIds
     UniformRowLength = UniformRowLength
 
     def __post_init__(self) -> None:
@@ -270,7 +280,9 @@ class RaggedFeature:
         object.__setattr__(self, "partitions", tuple(_partition(given) for given in self.partitions))
 
 
-_PARTITIONS = {kind.__name__: kind for kind in (RowSplits, RowLengths, RowStarts, RowLimits, UniformRowLength)}
+_PARTITIONS = {
+    kind.__name__: kind for kind in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
+}
 
 
 def _partition(given: Any) -> Partition:
@@ -285,3 +297,45 @@ def _partition(given: Any) -> Partition:
         return UniformRowLength(length)
     partition: Partition = _PARTITIONS[name](given.key)
     return partition
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SparseFeature:
+    """Values in places that other features of the record say, as a `ps.Sparse`.
+
+    Args:
+        index_key: The feature that has an index for each value; for more dimensions a list of them.
+        value_key: The feature that has the values.
+        dtype: float32, int64 or `bytes`.
+        size: Size of the result; a list, with one for each dimension, if `index_key` is one.
+        already_sorted: Whether values are stored in the order of their places, so that they need not be sorted.
+
+    >>> SparseFeature(["row", "column"], "value", "float32", [100, 3]).sizes
+    (100, 3)
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        for key in (self.value_key, *self.index_keys):
+            if not isinstance(key, str) or not key:
+                raise BadArgument(f"index_key, value_key: expected names, got {key!r}")
+        is_list = not isinstance(self.index_key, str)
+        if is_list != isinstance(self.size, list | tuple):
+            raise BadType(f"size: expected {'a list, as index_key is one' if is_list else 'an int'}, got {self.size!r}")
+        if len(self.index_keys) != len(self.sizes) or not self.sizes:
+            raise BadArgument(f"size: expected one for each index_key, got {self.size!r} for {self.index_key!r}")
+
+    @property
+    def index_keys(self) -> tuple[str, ...]:
+        return (self.index_key,) if isinstance(self.index_key, str) else tuple(self.index_key)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return _shape(self.size)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .example import parse_single_example
-from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature
 from .stand_ins import RecordStandIn, StandIn, Trial
 from .surroundings import MISSING
 
@@ -32,7 +32,7 @@ __all__ = ["call_on_trial"]
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _HARMLESS = (dict, enumerate, filter, iter, len, list, map, next, range, reversed, sorted, tuple, zip)
-_FEATURES = (FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature)
+_FEATURES = (FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature)
 _FEATURE_NAMES = [each.__name__ for each in _FEATURES]
 
 # By name, since numbers differ from one version of Python to the next; a name that a version lacks does no harm.

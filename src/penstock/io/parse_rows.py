@@ -11,9 +11,10 @@ import numpy as np
 from ..element import Structure
 from ..leaf import Ragged, Sparse
 from ..memory.arena import Arena
-from .example_columns import Lists, check_splits, ragged_of, record_error
+from .example_columns import Lists, placed, record_error
 from .feature_table import DTYPES, Feature, FeatureTable, Layout, Records
-from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature
+from .partitions import cut_batch
 
 __all__ = ["RowParser"]
 
@@ -55,35 +56,48 @@ class RowParser:
                 values[number] = self._arena.empty((int(splits[-1]),), DTYPES[table.columns[key].kind])
                 found.fill(number, values[number], 0)
         lists = {table.keys[number]: Lists(array, outputs[number]) for number, array in values.items()}
-        ragged = self._ragged(lists)
+        composed = self._composed(lists)
         leaves: list[list[Any]] = []
         nbytes = 0
         for name in self._names:
             feature = table.features[name]
-            key = (feature.value_key or name) if isinstance(feature, RaggedFeature) else name
-            number = table.keys.index(key)
             if isinstance(feature, FixedLenFeature):
-                leaves.append(list(outputs[number]))
-                nbytes += self._arena.unaccounted_leaf_bytes(outputs[number])
+                output = outputs[table.keys.index(name)]
+                leaves.append(list(output))
+                nbytes += self._arena.unaccounted_leaf_bytes(output)
                 continue
-            nbytes += self._arena.unaccounted_leaf_bytes(values[number])
-            if name in ragged:
-                leaves.append([ragged[name][i] for i in range(count)])
-                nbytes += _splits_bytes(ragged[name].values, count)
+            found_lists = lists[_value_key(name, feature)]
+            made = composed.get(name)
+            if isinstance(made, Sparse):
+                leaves.append(list(_cut_sparse(made, found_lists.splits)))
+                nbytes += self._arena.unaccounted_leaf_bytes(made.values)
+                nbytes += made.indices.nbytes + count * made.dense_shape.nbytes
                 continue
-            leaves.append(list(_cut(feature, values[number], outputs[number])))
+            nbytes += self._arena.unaccounted_leaf_bytes(found_lists.values)
+            if isinstance(made, Ragged):
+                leaves.append([made[i] for i in range(count)])
+                nbytes += _splits_bytes(made.values, count)
+                continue
+            leaves.append(list(_cut(feature, found_lists)))
             if isinstance(feature, VarLenFeature):
-                nbytes += 8 * (values[number].size + count)  # indices and shapes
+                nbytes += 8 * (found_lists.values.size + count)  # indices and shapes
         return [self._structure.unflatten(parts) for parts in zip(*leaves, strict=True)], nbytes
 
-    def _ragged(self, lists: dict[str, Lists]) -> dict[str, Ragged]:
-        """What the block has of features with partitions, also of those that nobody picks: they may not fit."""
-        found: dict[str, Ragged] = {}
+    def _composed(self, lists: dict[str, Lists]) -> dict[str, Ragged | Sparse]:
+        """What the block has of features made of several keys, also of those that nobody picks: they may not fit.
+
+        A `Sparse` is without the dimension of records: elements keep no more of the indices than they have.
+        """
+        made: dict[str, Ragged | Sparse] = {}
         for name, feature in self._table.features.items():
             if isinstance(feature, RaggedFeature) and feature.partitions:
-                check_splits(name, feature, lists)
-                found[name] = ragged_of(name, feature, lists[feature.value_key or name], lists)
-        return found
+                made[name] = cut_batch(name, feature, lists[feature.value_key or name], lists, alone=True)
+            elif isinstance(feature, SparseFeature):
+                indices = [lists[key] for key in feature.index_keys]
+                sparse = placed(name, feature, lists[feature.value_key], indices)
+                own = np.ascontiguousarray(sparse.indices[:, 1:])
+                made[name] = Sparse(own, sparse.values, sparse.dense_shape[1:])
+        return made
 
     def _check_parts(self, outputs: list[np.ndarray]) -> None:
         """Refuses sequences that have no whole number of parts, those too that nobody picks."""
@@ -92,6 +106,10 @@ class RowParser:
                 splits = outputs[self._table.keys.index(name)]
                 if (splits % feature.num_values).any():  # which record it is, its own parsing tells
                     raise record_error(f"feature {name!r}: expected parts of {feature.num_values} values", 0, name)
+
+
+def _value_key(name: str, feature: Feature) -> str:
+    return (feature.value_key or name) if isinstance(feature, RaggedFeature | SparseFeature) else name
 
 
 def _splits_bytes(values: Any, count: int) -> int:
@@ -103,9 +121,15 @@ def _splits_bytes(values: Any, count: int) -> int:
     return nbytes
 
 
-def _cut(feature: Feature, values: np.ndarray, splits: np.ndarray) -> Iterator[Any]:
+def _cut_sparse(sparse: Sparse, splits: np.ndarray) -> Iterator[Sparse]:
+    """The values of each record, which are in the order of records."""
+    for start, stop in itertools.pairwise(splits.tolist()):
+        yield Sparse(sparse.indices[start:stop], sparse.values[start:stop], sparse.dense_shape.copy())
+
+
+def _cut(feature: Feature, lists: Lists) -> Iterator[Any]:
     """The values of each record, as `parse_single_example` gives them."""
-    places = itertools.pairwise(splits.tolist())
+    values, places = lists.values, itertools.pairwise(lists.splits.tolist())
     if isinstance(feature, RaggedFeature):
         return (values[start:stop] for start, stop in places)
     if isinstance(feature, FixedLenSequenceFeature):

@@ -11,10 +11,11 @@ from .._native import FoundFeatures
 from ..errors import BadArgument, RecordError
 from ..leaf import Ragged, string
 from .example import batch_of, one_record, parse_columns
-from .example_columns import Lists, parsed_alone, ragged_of, record_error, sparse_of, sparse_of_lists
+from .example_columns import Lists, parsed_alone, record_error, sparse_of, sparse_of_lists
 from .example_names import with_names
 from .feature_table import DTYPES, Feature, FeatureTable, Layout
-from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, UniformRowLength, VarLenFeature
+from .features import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+from .partitions import cut_batch, partition_keys
 
 __all__ = ["SequenceExampleParser", "parse_sequence_example", "parse_single_sequence_example"]
 
@@ -48,10 +49,18 @@ class SequenceExampleParser:
 
     def parse_block(self, records: Sequence[bytes]) -> Parsed:
         """(context, feature lists, number of steps of the dense lists), each by name, with a leading axis."""
+        if not records:
+            self._check_no_records()
         context = parse_columns(self.context, records, Layout.CONTEXTS, len(records), None)
         lists = _FeatureLists(self.lists, records)
         by_name = {name: lists.batched(name, feature) for name, feature in self.lists.features.items()}
         return context, by_name, lists.num_steps()
+
+    def _check_no_records(self) -> None:
+        """TensorFlow takes the size of a required feature from the records, and refuses a batch of none."""
+        for name, feature in self.context.features.items():
+            if isinstance(feature, FixedLenFeature) and feature.num_values and feature.default_value is None:
+                raise record_error(f"feature {name!r}: expected a record that has it, got no records", None, name)
 
     def parse_one(self, record: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         """(context, feature lists) of one record, without a leading axis."""
@@ -81,8 +90,7 @@ class _FeatureLists:
         if isinstance(feature, FixedLenSequenceFeature):
             return self._padded(name, feature)
         if isinstance(feature, RaggedFeature):
-            splits = self._step_splits[feature.value_key or name]
-            return Ragged(self._ragged(name, feature), splits.astype(feature.row_splits_dtype))
+            return self._ragged_batch(name, feature)
         return sparse_of_lists(self._filled(name), self._step_splits[name])
 
     def single(self, name: str, feature: Feature) -> Any:
@@ -93,15 +101,33 @@ class _FeatureLists:
         return sparse_of(self._filled(name))
 
     def _ragged(self, name: str, feature: RaggedFeature) -> Ragged:
+        """A row for each step of all records."""
         value_key = feature.value_key or name
-        keys = [part.key for part in feature.partitions if not isinstance(part, UniformRowLength)]
-        for key in keys:
+        numbers = {key: self._filled(key) for key in partition_keys(feature)}
+        try:
+            return cut_batch(name, feature, self._filled(value_key), numbers, step_splits=self._step_splits[value_key])
+        except RecordError:
+            self._check_steps(name, feature)
+            raise
+
+    def _ragged_batch(self, name: str, feature: RaggedFeature) -> Ragged:
+        splits = self._step_splits[feature.value_key or name]
+        steps = self._ragged(name, feature)
+        # As in TensorFlow: unless `validate` says so, only the batch must have as many.
+        if feature.validate or len(steps) != splits[-1]:
+            self._check_steps(name, feature)
+        return Ragged(steps, splits.astype(feature.row_splits_dtype))
+
+    def _check_steps(self, name: str, feature: RaggedFeature) -> None:
+        """Refuses records that have not as many steps of a partition as of the values."""
+        value_key = feature.value_key or name
+        for key in partition_keys(feature):
             uneven = np.flatnonzero(self._step_splits[key] != self._step_splits[value_key])
             if uneven.size:
                 record = int(uneven[0]) - 1
-                text = f"feature {name!r} of record {record}: {value_key!r} and {key!r} have other numbers of steps"
-                raise record_error(text, record, name)
-        return ragged_of(name, feature, self._filled(value_key), {key: self._filled(key) for key in keys})
+                counts = [int(np.diff(self._step_splits[each])[record]) for each in (value_key, key)]
+                text = f"{value_key!r} has {counts[0]} steps, and {key!r} {counts[1]}"
+                raise record_error(f"feature {name!r} of record {record}: {text}", record, name) from None
 
     def _filled(self, key: str) -> Lists:
         """The values of all steps of all records, and where each step begins."""

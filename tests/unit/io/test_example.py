@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.io import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+from penstock.io import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature
 
 encode = ps.io.encode_example
 
@@ -168,24 +169,84 @@ def test_a_dict_of_features_that_changes_is_seen() -> None:
                 ps.io.parse_single_example(GOOD, {"a": FixedLenFeature([size], float)})
 
 
-def test_partitions_that_do_not_fit_are_refused() -> None:
-    for kind, wrong in (
-        ("RowSplits", [[0, 3], [1, 2], [0, 2, 1, 2], [0, 1]]),
-        ("RowLengths", [[3], [1], [3, -1]]),
-        ("RowLimits", [[1], [3], [2, 1]]),
-        ("RowStarts", [[1], [0, 3], [0, 2, 1]]),
-    ):
-        feature = {"r": RaggedFeature(float, "a", [getattr(RaggedFeature, kind)("p")])}
-        right = encode({"a": [1.0, 2.0], "p": {"RowSplits": [0, 2], "RowStarts": [0]}.get(kind, [2])})
-        assert ps.io.parse_single_example(right, feature)["r"].to_list() == [[1, 2]]
-        for partition in wrong:
-            bad = encode({"a": [1.0, 2.0], "p": partition})
-            with pytest.raises(ps.errors.RecordError, match="'r' of record 1: its values cannot be cut as"):
+WRONG_PARTITIONS = {
+    "RowSplits": [[], [0, 3], [1, 2], [0, 2, 1, 2], [0, 1]],
+    "RowLengths": [[], [3], [1], [3, -1]],
+    "RowLimits": [[], [1], [3], [2, 1]],
+    "RowStarts": [[], [1], [0, 3], [0, 2, 1]],
+    "ValueRowIds": [[], [0], [0, 0, 0], [-1, 0], [1, 0]],
+}
+RIGHT_PARTITION = {"RowSplits": [0, 2], "RowStarts": [0], "ValueRowIds": [0, 0]}
+
+
+@pytest.mark.parametrize("kind", WRONG_PARTITIONS)
+def test_partitions_that_do_not_fit_are_refused(kind: str) -> None:
+    partitions = [getattr(RaggedFeature, kind)("p")]
+    feature = {"r": RaggedFeature(float, "a", partitions, validate=True)}
+    right = encode({"a": [1.0, 2.0], "p": RIGHT_PARTITION.get(kind, [2])})
+    assert ps.io.parse_single_example(right, feature)["r"].to_list() == [[1, 2]]
+    for numbers in WRONG_PARTITIONS[kind]:
+        bad = encode({"a": [1.0, 2.0], "p": np.array(numbers, np.int64)})
+        for validate in (False, True):
+            alone = {"r": RaggedFeature(float, "a", partitions, validate=validate)}
+            with pytest.raises(ps.errors.RecordError, match=re.escape(f"'r': its 2 items cannot be cut as {kind}(")):
+                ps.io.parse_single_example(bad, alone)
+        if (kind, numbers) != ("RowSplits", [1, 2]):  # of which a batch takes only the 2
+            with pytest.raises(ps.errors.RecordError, match=re.escape("'r' of record 1: its 2 items cannot be cut as")):
                 ps.io.parse_example([right, bad, right], feature)
+    if kind == "RowSplits":  # there is no 0 to begin with
+        with pytest.raises(ps.errors.RecordError, match="its 0 items cannot be cut as RowSplits"):
+            ps.io.parse_single_example(b"", feature)
+    elif kind == "RowStarts":
         assert ps.io.parse_single_example(b"", feature)["r"].to_list() == []
+
+
+def test_only_with_validate_each_record_must_fit() -> None:
+    lengths = [encode({"a": [1.0, 2.0], "p": [1, 2]}), encode({"a": [3.0, 4.0], "p": [1]})]
+    partitions = [RaggedFeature.RowLengths("p")]
+    found = ps.io.parse_example(lengths, {"a": RaggedFeature(float, partitions=partitions)})["a"]
+    assert found.to_list() == [[[1], [2, 3]], [[4]]]
+    with pytest.raises(ps.errors.RecordError, match=r"'a' of record 0: its 2 items .* says: \[1, 2\]"):
+        ps.io.parse_example(lengths, {"a": RaggedFeature(float, partitions=partitions, validate=True)})
+
+
+def test_uniform_rows() -> None:
     uniform = {"a": RaggedFeature(float, partitions=[RaggedFeature.UniformRowLength(3)])}
-    with pytest.raises(ps.errors.RecordError, match="'a': expected rows of 3, got 2 in all"):
+    with pytest.raises(ps.errors.RecordError, match=r"'a': its 2 items cannot be cut as UniformRowLength\(length=3\)"):
         ps.io.parse_single_example(GOOD, uniform)
+
+
+def test_numbers_of_rows_set_no_memory_aside() -> None:
+    feature = {"a": RaggedFeature(float, partitions=[RaggedFeature.ValueRowIds("p")], row_splits_dtype=np.int64)}
+    assert len(ps.io.parse_single_example(encode({"a": [1.0, 2.0], "p": [0, 2000]}), feature)["a"]) == 2001
+    for most in (2048, 2**40, 2**63 - 1):
+        claims = encode({"a": [1.0, 2.0], "p": [0, most]})
+        for parse in (lambda r: ps.io.parse_single_example(r, feature), lambda r: ps.io.parse_example([r, r], feature)):
+            with pytest.raises(ps.errors.RecordError, match="cannot be cut as ValueRowIds"):
+                parse(claims)
+
+
+def test_sparse_features() -> None:
+    features = {
+        "s": SparseFeature(["row", "column"], "value", float, [4, 5]),
+        "v": SparseFeature("row", "value", float, 4, already_sorted=True),
+    }
+    one = encode({"row": [3, 0], "column": [1, 4], "value": [1.5, 2.5]})
+    parsed = ps.io.parse_single_example(one, features)
+    assert parsed["s"].indices.tolist() == [[0, 4], [3, 1]]
+    assert parsed["s"].values.tolist() == [2.5, 1.5]
+    assert parsed["s"].shape == (4, 5)
+    assert parsed["v"].indices.tolist() == [[3], [0]]
+    batch = ps.io.parse_example([one, b"", one], features)["s"]
+    assert batch.indices.tolist() == [[0, 0, 4], [0, 3, 1], [2, 0, 4], [2, 3, 1]]
+    assert batch.shape == (3, 4, 5)
+    uneven = encode({"row": [3, 0], "column": [1], "value": [1.5, 2.5]})
+    with pytest.raises(ps.errors.RecordError, match="'s' of record 1: expected as many indices as values, got 1 of 'c"):
+        ps.io.parse_example([one, uneven], features)
+    with pytest.raises(ps.errors.RecordError, match="'s': expected as many indices as values, got 1 of 'column' for 2"):
+        ps.io.parse_single_example(uneven, features)
+    with pytest.raises(ValueError, match="SparseFeature cannot be used here"):
+        ps.io.parse_sequence_example([one], features)
 
 
 # --- sequences ---
@@ -207,8 +268,15 @@ def test_sequences_name_the_step() -> None:
         ps.io.parse_sequence_example([b""], None, {"x": FixedLenSequenceFeature([], float, True, 1)})
     ragged = {"x": RaggedFeature(float, partitions=[RaggedFeature.RowLengths("p")])}
     uneven = ps.io.encode_sequence_example({}, {"x": [[1.0], [2.0]], "p": [[1]]})
-    with pytest.raises(ps.errors.RecordError, match="'x' and 'p' have other numbers of steps"):
+    with pytest.raises(ps.errors.RecordError, match="'x' of record 0: 'x' has 2 steps, and 'p' 1"):
         ps.io.parse_sequence_example([uneven], None, ragged)
+    wrong = ps.io.encode_sequence_example({}, {"x": [[1.0], [2.0]], "p": [[1], [3]]})
+    with pytest.raises(ps.errors.RecordError, match=r"'x' of record 1, step 1: its 1 items cannot be cut as .*: \[3\]"):
+        ps.io.parse_sequence_example([b"", wrong], None, ragged)
+    with pytest.raises(ps.errors.RecordError, match="'x', step 1: its 1 items cannot be cut as RowLengths"):
+        ps.io.parse_single_sequence_example(wrong, None, ragged)
+    with pytest.raises(ps.errors.RecordError, match="'y': expected a record that has it, got no records"):
+        ps.io.parse_sequence_example([], {"y": FixedLenFeature([], float)})
 
 
 # --- the namespace ---

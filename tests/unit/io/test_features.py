@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.io import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
+from penstock.io import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature
 from penstock.io.features import RowLengths
 
 
@@ -63,6 +63,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "value_key": (lambda: RaggedFeature(float, ""), "value_key: expected a name"),
     "partitions": (lambda: RaggedFeature(float, partitions="a"), "partitions: expected a list"),
     "partition": (lambda: RaggedFeature(float, partitions=["a"]), "expected one of RowSplits, RowLengths"),
+    "no index": (lambda: SparseFeature("", "v", float, 3), "index_key, value_key: expected names, got ''"),
+    "no value_key": (lambda: SparseFeature("i", None, float, 3), "index_key, value_key: expected names, got None"),
+    "two sizes, one index": (lambda: SparseFeature("i", "v", float, [2, 3]), "size: expected an int"),
+    "one size, two indices": (lambda: SparseFeature(["i", "j"], "v", float, 3), "size: expected a list"),
+    "sizes": (lambda: SparseFeature(["i", "j"], "v", float, [3]), "size: expected one for each index_key"),
+    "no indices": (lambda: SparseFeature([], "v", float, []), "size: expected one for each index_key"),
     "uniform": (lambda: RaggedFeature(float, partitions=[RaggedFeature.UniformRowLength(0)]), "at least 1, got 0"),
 }
 
@@ -82,5 +88,7 @@ def test_tensorflows_partitions_are_taken() -> None:
     Named.__name__ = "RowLengths"
     assert RaggedFeature(int, partitions=[Named()]).partitions == (RowLengths("lengths"),)
     Named.__name__ = "ValueRowIds"
+    assert RaggedFeature(int, partitions=[Named()]).partitions == (RaggedFeature.ValueRowIds("lengths"),)
+    Named.__name__ = "RowNumbers"
     with pytest.raises(ValueError, match="expected one of RowSplits"):
         RaggedFeature(int, partitions=[Named()])

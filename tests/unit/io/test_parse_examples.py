@@ -16,6 +16,7 @@ from tests.unit.io.files import at_the_minimum, failed_by_file
 
 Fixed = ps.io.FixedLenFeature
 VarLen, Ragged, Sequence = ps.io.VarLenFeature, ps.io.RaggedFeature, ps.io.FixedLenSequenceFeature
+Sparse = ps.io.SparseFeature
 NAMES = ("x", "y", "s", "ünï")
 KINDS = ("float32", "int64", "bytes")
 
@@ -304,6 +305,7 @@ def test_features_of_any_length_are_parsed_in_blocks_too(lists: Path) -> None:
 PARTITIONS = {
     "lengths": [Ragged.RowLengths("lengths")],
     "splits": [Ragged.RowSplits("splits")],
+    "ids": [Ragged.ValueRowIds("ids")],
     "uniform": [Ragged.UniformRowLength(2)],
     "both": [Ragged.UniformRowLength(1), Ragged.RowLengths("lengths")],
     "inner": [Ragged.RowLengths("halves"), Ragged.UniformRowLength(2)],
@@ -318,6 +320,7 @@ def test_rows_with_partitions_are_parsed_in_blocks_too(tmp_path: Path, kind: str
             values = np.arange(lengths.sum()) + i
             splits, halves = np.cumsum([0, *lengths]), lengths // 2
             rows = {"lengths": lengths if i != 21 else [1], "splits": splits if i != 21 else [0, 9], "halves": halves}
+            rows["ids"] = np.repeat(np.arange(len(lengths)), lengths) if i != 21 else [0, 2, 1]
             writer.write(ps.io.encode_example({"v": values, "s": [b"%d" % v for v in values], **rows}))
     spec = {"v": Ragged("int64", partitions=PARTITIONS[kind])}
     strings = Ragged(bytes, "s", PARTITIONS[kind], np.int64)
@@ -342,6 +345,29 @@ def test_rows_with_partitions_are_parsed_in_blocks_too(tmp_path: Path, kind: str
         check_op(dataset)
     if kind != "uniform":
         at_the_minimum(records.take(12).map(lambda record: ps.io.parse_single_example(record, spec)["v"]))
+
+
+def test_sparse_features_are_parsed_in_blocks_too(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    with ps.io.TFRecordWriter(tmp_path / "rows") as writer:
+        for i in range(40):
+            indices = {key: generator.integers(0, 9, i % 5) for key in ("i", "j")}
+            writer.write(ps.io.encode_example({**indices, "v": generator.random(i % 5 + (i == 17), np.float32)}))
+    records = ps.TFRecordDataset(tmp_path / "rows")
+    spec = {"a": Sparse(["i", "j"], "v", "float32", [9, 9]), "b": Sparse("i", "v", "float32", 9, already_sorted=True)}
+    dataset = records.map(lambda record: ps.io.parse_single_example(record, spec))
+    as_written = records.map(lambda record: ps.io.parse_single_example(record, spec), stateful=True)
+    assert is_recognised(dataset)
+    found, expected = elements_of(dataset.run()), elements_of(as_written.run())
+    assert [i for i, element in enumerate(found) if hasattr(element, "error")] == [17]
+    assert "got 2 of 'i' for 3 of 'v'" in str(found[17].error)
+    assert all(map(same, found[:17] + found[18:], expected[:17] + expected[18:]))
+    for element in dataset.ignore_errors():
+        assert all(element[name].shape == (9,) * len(spec[name].index_keys) for name in spec)
+    check_op(dataset)
+    picked = records.map(lambda record: ps.io.parse_single_example(record, spec)["b"])
+    assert [i for i, e in enumerate(elements_of(picked.run())) if hasattr(e, "error")] == [17]
+    at_the_minimum(records.take(12).map(lambda record: ps.io.parse_single_example(record, spec)["a"]))
 
 
 def test_partitions_that_nobody_picks_must_fit_too(tmp_path: Path) -> None:
