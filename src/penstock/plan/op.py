@@ -40,6 +40,7 @@ from .traits import CURSOR, Traits
 
 if TYPE_CHECKING:
     from ..memory.arena import Arena
+    from ..memory.joint import Kept
     from ..memory.ledger import Share
     from ..memory.spill import SpillSpace
     from ..memory.transit import Transit
@@ -262,8 +263,10 @@ class Op:
         source = self.file_shard(num_shards, index)
         return None if source is None else node.with_op(source)
 
-    def count_kept(self, share: Share) -> None:
-        """A run begins that may read it: what it keeps from earlier runs is on that run's ledger from now on."""
+    @property
+    def kept(self) -> Kept | None:
+        """What it keeps between runs, if it keeps anything."""
+        return None
 
     def open(self, context: Context) -> Cursor:
         raise AssertionError(f"{type(self).__name__} does not run as a cursor")
