@@ -217,7 +217,7 @@ class Share:
         """What is missing for what this thread asked for last: that much a function of `on_shortage` should free."""
         return self._ledger.lacking_bytes
 
-    def charge_if_room(self, nbytes: int, lease: Lease) -> bool:
+    def charge_if_room(self, nbytes: int, lease: Lease | None = None) -> bool:
         """Puts `nbytes` on the ledger if there is room, or others can make some at once."""
         return self._ledger.try_charge(self, nbytes, 0, lease)
 
