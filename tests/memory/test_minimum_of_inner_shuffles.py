@@ -1,4 +1,4 @@
-"""Shuffles in datasets that a function makes: at the smallest budget they have room to put elements on disk, if need be."""
+"""Shuffles in datasets that a function makes: the smallest budget has room for what they put on disk, if need be."""
 
 from typing import Any
 
