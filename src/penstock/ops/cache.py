@@ -114,7 +114,7 @@ class Cache(Op):
         return Footprint(every, "all elements, the rest on disk", floor, spills=True)
 
     @property
-    def kept(self) -> CacheStore:
+    def kept(self) -> CacheStore:  # type: ignore[override]  # none for most operators
         return self.store
 
     def open(self, context: Context) -> Cursor:

@@ -458,8 +458,9 @@ def _cursor_of(context: _Context) -> Cursor:
         inner = InlineCursor(context.input(), function, traits, context.transit)
         boundary, spill = context.boundary, context.spill
         return FillingCursor(inner, context.crew, traits.fills, share, arena, meter, boundary, spill, live)
+    boundary, spill, num_elements = context.boundary, context.spill, context.node.input.spec.cardinality
     return ParallelCursor(
-        context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
+        context.input, function, traits, ordered, share, arena, meter, boundary, live, spill, num_elements
     )
 
 
