@@ -50,12 +50,17 @@ def read_in_turn(runs: list[Any]) -> list[list[Any]]:
         (("lognormal", ["unbatch", "cache"], True), ("constant", ["concatenate", "map", "cache"], True)),
         (("constant", ["cache", "cache", "unbatch"], True), ("lognormal", ["flat_map", "interleave", "cache"], False)),
         (("one large", ["shuffle", "cache", "cache"], False), ("one large", ["cache", "concatenate"], False)),
+        (
+            ("one large", ["interleave in threads", "shuffle", "take"], False),
+            ("one large", ["shuffle", "cache"], False),
+        ),
+        (("constant", ["cache", "interleave in threads", "shuffle"], False), ("one large", ["shuffle", "map"], False)),
     ],
 )
 def test_two_runs_have_enough_with_what_both_need(first: Any, second: Any) -> None:
     expected = [[[comparable(x) for x in plain] for _ in range(EPOCHS)] for plain in [built(*first), built(*second)]]
     datasets, minima = zip(*[sampled(*first), sampled(*second)], strict=True)
-    ps.set_memory(sum(minima))
+    ps.set_memory(sum(minima))  # all of which the first one may have until the second one opens
     for epoch in range(EPOCHS):
         runs = [dataset.run() for dataset in datasets]
         assert read_in_turn(runs) == [of_one[epoch] for of_one in expected]

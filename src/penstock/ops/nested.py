@@ -74,8 +74,9 @@ class CycleCursor(Cursor):
         self._woven: Block | None = None
         self._num_woven_given = 0
         self._before_woven: State = None
-        # What is gathered may have no more bytes than this.
-        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64, context.share.spare_bytes)
+        # What is gathered may have no more bytes than this: what is to spare now, and may be others' later, in a pool.
+        self._most_small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64)
+        self._small_bytes = 0
         self._ended = False
         self._cycle_length = cycle_length
         # As many as had a turn: a cycle may be far longer than there are datasets.
@@ -91,6 +92,7 @@ class CycleCursor(Cursor):
     def pull(self, n: int) -> Block | None:
         parts: list[Block] = []
         left = n
+        self._small_bytes = min(self._most_small_bytes, self._context.share.spare_bytes)
         self._release_spent()
         while left:
             if n > self._most:
