@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ __all__ = ["checked_objects", "encode_strings", "encoded", "is_text", "refuse_mi
 
 # Of fixed-width text so much at a time is there as Python's strings too.
 _PIECE_BYTES = 1 << 16
+# So many are in a list at a time.
+_LISTED = 8192
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
@@ -34,7 +36,9 @@ def encode_strings(array: np.ndarray) -> np.ndarray:
     """
     refuse_missing(array)
     out = np.empty(array.shape, dtype=object)
-    out.reshape(-1)[:] = [encoded(item) for item in _items(array)]
+    into, items = out.reshape(-1), map(encoded, _items(array))
+    for start in range(0, array.size, _LISTED):
+        into[start : start + _LISTED] = list(islice(items, _LISTED))
     return out
 
 

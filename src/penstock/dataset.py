@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from .errors import BadType, BudgetTooSmall, OverBudget, PenstockError
 from .observe.explain import Explanation, explain
-from .options import AUTOTUNE, Options
+from .options import AUTOTUNE, Options, flag
 from .plan.even import check_equal_parts
 from .plan.footprint import Measured
 from .plan.node import Node, caller_origin, located
@@ -143,10 +143,11 @@ class Dataset:
 
         origin = caller_origin()
         try:
+            shuffles = flag("shuffle", shuffle) is not False
             files = Dataset(Node(ListFiles(file_pattern), (), origin))
         except PenstockError as error:
             raise located(error, "list_files", origin) from None
-        return files.shuffle(seed=seed) if shuffle or shuffle is None else files
+        return files.shuffle(seed=seed) if shuffles else files
 
     @staticmethod
     def from_image_folder(
@@ -185,8 +186,9 @@ class Dataset:
 
         origin = caller_origin()
         try:
-            source = FromImageFolder(root, class_names, extensions or IMAGE_EXTENSIONS, follow_links)
-            loading = (image_size, channels, interpolation, decode, num_parallel_calls, on_error)
+            links = bool(flag("follow_links", follow_links))
+            source = FromImageFolder(root, class_names, extensions or IMAGE_EXTENSIONS, links)
+            loading = (image_size, channels, interpolation, bool(flag("decode", decode)), num_parallel_calls, on_error)
             return Dataset(image_folder_plan(source, *loading, origin))
         except PenstockError as error:
             raise located(error, "from_image_folder", origin) from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from .errors import BadArgument, BadType
 
-__all__ = ["AUTOTUNE", "Options", "parse_bytes", "parse_memory"]
+__all__ = ["AUTOTUNE", "Options", "flag", "parse_bytes", "parse_memory"]
 
 #: Leaves a number (of parallel calls, of prefetched elements) to measured rates.
 AUTOTUNE = -1
@@ -69,6 +69,15 @@ class Options:
         """These options with the fields that `other` sets."""
         changes = {f.name: getattr(other, f.name) for f in dataclasses.fields(other)}
         return dataclasses.replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+def flag(name: str, value: Any) -> bool | None:
+    """An argument that is True or False, or None where nothing is said, checked."""
+    if value is None or type(value) is bool:
+        return value
+    if type(value).__name__ in ("bool", "bool_") and hasattr(value, "dtype"):  # NumPy's, which is not loaded for this
+        return bool(value)
+    raise BadType(f"{name}: expected True or False, got {type(value).__name__} {value!r:.60}")
 
 
 def parse_memory(memory: Any, available_bytes: int) -> int:

@@ -13,10 +13,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from .errors import BadType, PenstockError
-from .options import Options
+from .options import Options, flag
 from .plan.node import Node, Origin, caller_origin, located
 from .plan.op import Op
 from .runtime.epochs import Epochs
@@ -179,11 +177,7 @@ def _check_flags(op: Op) -> None:
     """Refuses numbers and text: whoever writes `batch(32, 4)` does not mean that the last batch is to be dropped."""
     kind: Any = type(op)
     for name in _flags_of(kind):
-        value = getattr(op, name)
-        if isinstance(value, np.bool_):
-            object.__setattr__(op, name, bool(value))
-        elif value is not None and type(value) is not bool:
-            raise BadType(f"{name}: expected True or False, got {type(value).__name__} {value!r:.60}")
+        object.__setattr__(op, name, flag(name, getattr(op, name)))
 
 
 def _told(error: Exception, op: type[Op], origin: Origin) -> Exception:

@@ -1,5 +1,6 @@
 """Text becomes byte strings wherever it comes in, of NumPy's variable-width dtype too, and what it holds is counted."""
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -133,3 +134,17 @@ def test_text_that_waits_is_counted_and_goes_to_disk(hold: Callable[[ps.Dataset]
         assert run.memory()["spilled_bytes"] > 40 * each
         assert run.ledger.peak_bytes <= 300_000
     assert found == sorted(f"{i}-0-{'-' * 90}".encode() for i in range(80))
+
+
+@pytest.mark.parametrize("dtype", ["U8", "S8", object, np.dtypes.StringDType()])
+def test_few_strings_are_in_a_list_at_a_time(dtype: Any) -> None:
+    """Beside the text and what becomes of it there is next to nothing."""
+    words = np.array([f"w{i:07}" for i in range(100_000)]).astype(dtype)
+    tracemalloc.start()
+    try:
+        strings = encode_strings(words)
+        left, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert strings[-1] == b"w0099999"
+    assert peak - left < 400_000

@@ -21,6 +21,11 @@ NUMBERS = D.range(5)
     (lambda: D.random(1, "again"), "random at .*: rerandomize_each_iteration: .* got str 'again'"),
     (lambda: D.sample_from_datasets([NUMBERS], None, 1, "x"), "sample_from_datasets at .*: stop_on_empty_dataset: .*"),
     (lambda: D.choose_from_datasets([NUMBERS], NUMBERS, 0), "choose_from_datasets at .*: stop_on_empty_dataset: .*"),
+    (lambda: D.list_files(__file__, "no"), "list_files at .*: shuffle: expected True or False, got str 'no'"),
+    (lambda: D.from_image_folder(".", decode="no"), "from_image_folder at .*: decode: .* got str 'no'"),
+    (lambda: D.from_image_folder(".", follow_links=1), "from_image_folder at .*: follow_links: .* got int 1"),
+    (lambda: ps.CsvDataset(__file__, [b""], header=1), "CsvDataset at .*: header: .* got int 1"),
+    (lambda: ps.CsvDataset(__file__, [b""], use_quote_delim="x"), "CsvDataset at .*: use_quote_delim: .* got str 'x'"),
 ])  # fmt: skip
 def test_what_is_true_or_false_is_no_number_and_no_text(wrong: Callable[[], Any], told: str) -> None:
     with pytest.raises(TypeError, match=told):

@@ -15,6 +15,7 @@ from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure, nbytes_of
 from ..errors import BadArgument, BadType, FormatError
 from ..leaf import leaf_bytes, string
+from ..options import flag
 from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec
@@ -74,6 +75,7 @@ class CsvRecords(StreamsFiles, Op):
             raise BadType(f"na_value: expected a text, got {self.na_value!r:.60}")
         check_on_error(self.on_error)
         fields = self.__dict__
+        fields.update({name: flag(name, fields[name]) for name in ("header", "use_quote_delim")})
         fields["compression_type"] = check_compression("compression_type", self.compression_type)
         if self.buffer_size is not None:
             fields["buffer_size"] = argument("buffer_size", self.buffer_size, at_least=0)

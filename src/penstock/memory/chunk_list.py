@@ -26,6 +26,10 @@ class ChunkList:
         self._starts.append(start)
         self._chunks.append(chunk)
 
+    @property
+    def last(self) -> Chunk | None:
+        return self._chunks[-1] if self._chunks else None
+
     def pop(self) -> Chunk:
         """Takes away the last chunk."""
         self._starts.pop()

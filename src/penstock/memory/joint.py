@@ -9,10 +9,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from typing import Protocol
 
 from .ledger import Share
 
-__all__ = ["Apart", "JointAccount"]
+__all__ = ["Apart", "JointAccount", "Kept"]
+
+
+class Kept(Protocol):
+    """What an operator keeps between runs."""
+
+    def count_on(self, share: Share) -> None:
+        """A run begins that may read it: it is on that run's ledger from now on."""
+
+    def left_to(self, keeper: Share) -> int:
+        """What the keeper of a pool counts of it, for a run that opens and will take it from there."""
 
 
 class Apart:
@@ -78,11 +89,16 @@ class JointAccount:
         take_back = [share.on_shortage(_weakly(give_way, share)), share.at_end(_weakly(leave, share))]
         self._members[share.run_id] = _Member(share, take_back)
 
+    def forgets(self, share: Share, forget: Callable[[Share, int], None]) -> None:
+        """Names a method for when somebody would be refused what a member has; it is the last to be called."""
+        share.on_refusal(id(self), _weakly(forget, share))
+
     def remove(self, share: Share) -> None:
         """A run is over."""
         member = self._members.pop(share.run_id)
         for take_back in member.take_back:
             take_back()
+        share.on_refusal(id(self), None)
         member.share.discharge(self.nbytes)
 
     def forget_all(self) -> None:
@@ -115,14 +131,14 @@ class JointAccount:
         return Apart(nbytes, self.shares)
 
 
-def _weakly(method: Callable[[Share], None], share: Share) -> Callable[[], None]:
+def _weakly(method: Callable[..., None], share: Share) -> Callable[..., None]:
     """Calls the method if its object is still there: what a function kept for one element goes when nobody has it."""
     known = weakref.WeakMethod(method)
 
-    def call() -> None:
+    def call(*args: int) -> None:
         found = known()
         if found is not None:
-            found(share)
+            found(share, *args)
 
     return call
 

@@ -191,12 +191,7 @@ class KeptElements:
                 if self._tail.size and self._tail.length + lengths[start] > most_bytes:
                     self._close_tail()
                     continue
-                stop, length = start + 1, lengths[start]
-                while stop < len(new) and self._tail.size + stop - start < most_rows:
-                    if self._tail.length + length + lengths[stop] > most_bytes:
-                        break
-                    length += lengths[stop]
-                    stop += 1
+                stop, length = self._tail.fitting(lengths, start, most_rows, most_bytes)
                 is_ours = self._append(new[start:stop], length)
                 if is_ours is None:
                     break
@@ -318,15 +313,15 @@ class KeptElements:
                 share.spilled_bytes += place.stored.nbytes
         return place
 
-    def _move(self, chunk: Chunk) -> None:
-        """Moves a chunk to disk, if it can be stored at all."""
+    def _move(self, chunk: Chunk) -> bool:
+        """Moves a chunk to disk; whether it can be stored at all."""
         assert chunk.block is not None
         chunk.place = self._store(chunk.block.rows())
         if chunk.place is not None:
             index_bytes = self._index_bytes_of(chunk.place)
-            self._pinned.add(chunk, chunk.nbytes - index_bytes)
-            chunk.block, chunk.nbytes = None, index_bytes
-            self._pinned.release()
+            self._pinned.let_go(chunk, chunk.nbytes - index_bytes)
+            chunk.nbytes = index_bytes
+        return chunk.place is not None
 
     def _move_in_pieces(self, chunk: Chunk, most_bytes: int) -> None:
         """The same for a chunk of which a run has no room to read all at once: as several."""
@@ -339,9 +334,7 @@ class KeptElements:
             pieces.append(Chunk(part.stop - part.start, None, place, self._index_bytes_of(place)))
         del rows  # or somebody would look at it
         self._chunks.replace(chunk, pieces)
-        self._pinned.add(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
-        chunk.block = None
-        self._pinned.release()
+        self._pinned.let_go(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
 
     def _move_newest(self, is_short: Callable[[], bool]) -> None:
         """Moves chunks to disk as long as somebody is short."""
@@ -426,8 +419,9 @@ class KeptElements:
         while not share.charge_to_keep(self.nbytes, share.budget_bytes // 4):
             if self._merge_places() or self._move_last():
                 continue
-            if share.charge_free(self.nbytes, share.budget_bytes // 8):
-                break  # the index alone: the run before had come to this too
+            # The index alone: the run before had come to this too; and the pool's keeper gives it up for others.
+            if share.charge_free(self.nbytes, 0 if share is share.keeper else share.budget_bytes // 8):
+                break
             self._drop_last()
         self._account.add(share, self._give_way, self._leave)
 
@@ -460,6 +454,24 @@ class KeptElements:
             while not keeper.charge_free(self.nbytes, keeper.budget_bytes // 4):
                 self._drop_last()
             self._account.add(keeper, self._give_way, self._leave)
+        self._account.forgets(keeper, self._forget)
+
+    def left_to(self, keeper: Share) -> int:
+        """What the keeper counts, for a run that is about to join: others are to forget theirs before this one."""
+        with self._lock:
+            if is_there := self._account.has(keeper):
+                self._account.forgets(keeper, self._forget)
+            return self.nbytes if is_there else 0
+
+    def _forget(self, keeper: Share, most_bytes: int) -> None:
+        """Somebody would be refused what the place of elements on disk takes: the last ones will be made again."""
+        with self._lock:
+            while keeper.charged_bytes > most_bytes:
+                last = self._chunks.last
+                if not self._tail.size and (last is None or (last.block is not None and self._is_worth_moving(last))):
+                    break  # somebody looks at it, and nothing would be gained
+                if not self._merge_places():
+                    self._drop_last()
 
     def _remove(self, share: Share) -> None:
         self._account.remove(share)
@@ -472,10 +484,8 @@ class KeptElements:
     def _move_last(self) -> bool:
         """Moves a chunk to disk though somebody may look at it, in another run; whether one could be moved."""
         for chunk in reversed(self._movable if self._owner == os.getpid() else ()):
-            if chunk.block is not None and self._is_worth_moving(chunk):
-                self._move(chunk)
-                if chunk.place is not None:
-                    return True
+            if chunk.block is not None and self._is_worth_moving(chunk) and self._move(chunk):
+                return True
         return False
 
     def _drop_last(self) -> None:
@@ -486,9 +496,4 @@ class KeptElements:
             chunk = self._chunks.pop()
             self._movable = [other for other in self._movable if other is not chunk]
         self.num_kept -= chunk.size
-        if chunk.block is None:
-            self._account.discharge(chunk.nbytes)
-        else:
-            self._pinned.add(chunk, chunk.nbytes)
-            del chunk  # or somebody would look at it
-            self._pinned.release()
+        self._pinned.let_go(chunk, chunk.nbytes)

@@ -69,6 +69,7 @@ class Ledger:
         self._taken_from_pool = 0
         self._releases: dict[int, tuple[Callable[[], object], bool]] = {}
         self._at_end: dict[int, Callable[[], object]] = {}
+        self._forgets: dict[int, Callable[[int], object]] = {}
         self._slack_used = 0
         self._floors = 0
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
@@ -91,15 +92,23 @@ class Ledger:
             self.shares.append(share)
             return share
 
-    def set_aside(self, nbytes: int) -> bool:
-        """Takes the floors of shares to come from the pool at once; other runs give way for them."""
+    def set_aside(self, nbytes: int, kept: Callable[[Share], int] = lambda keeper: 0) -> bool:
+        """Takes the floors of shares to come from the pool at once; other runs give way for them.
+
+        `kept` says what the pool's keeper has that will be on these floors: `counts_kept` is to be called when it is.
+        """
         pool = self._pool
         if pool is not None and nbytes:
-            if nbytes > pool.total_bytes or not pool.take_floors(self, nbytes):
+            if nbytes > pool.total_bytes or not pool.take_floors(self, nbytes, kept):
                 return False
             self._taken_from_pool += nbytes
         self._set_aside += nbytes
         return True
+
+    def counts_kept(self) -> None:
+        """What its caches keep is on its account by now."""
+        if self._pool is not None:
+            self._pool.repay(self)
 
     @property
     def floor_bytes(self) -> int:
@@ -218,6 +227,27 @@ class Ledger:
         key = id(leave)
         self._at_end[key] = leave
         return lambda: self._at_end.pop(key, None) and None
+
+    def on_refusal(self, key: int, forget: Callable[[int], object] | None) -> None:
+        """Names a function that forgets what can be made again, until no more than so much is charged here.
+
+        Those are asked first whose `key` was named first; None takes it back.
+        """
+        self._forgets.pop(key, None)
+        if forget is not None:
+            self._forgets[key] = forget
+
+    def forget(self, nbytes: int) -> bool:
+        """Has those forget so much who can; whether any did."""
+        before = self.charged_bytes
+        for forget in list(self._forgets.values()):
+            if self.charged_bytes > before - nbytes:
+                forget(before - nbytes)
+        return self.charged_bytes < before
+
+    def forget_kept(self, share: Share, nbytes: int) -> bool:
+        """Has caches of its pool forget what no run counts, where so much is too much for a share; whether any did."""
+        return self._pool is not None and self._pool.forget_kept(nbytes - share.free_bytes)
 
     @property
     def asker(self) -> Share | None:
@@ -375,14 +405,18 @@ class Ledger:
 
     def close(self) -> None:
         """The run is over: gives the floors back, and to the pool all that was taken from it."""
-        for leave in list(self._at_end.values()):  # without the lock: they have locks of their own
-            leave()
         with self._lock:
             for share in self.shares:
                 over_before = share.slack_used_bytes
                 self._floors -= share.floor_bytes
                 share.floor_bytes = 0
                 self._slack_used += share.slack_used_bytes - over_before
+            # Before the keeper is to have room in the pool for what outlives the run.
+            self._give_back_to_pool(self._taken_from_pool - self._slack_used)
+            self._set_aside = 0
+        for leave in list(self._at_end.values()):  # without the lock: they have locks of their own
+            leave()
+        with self._lock:
             if self._pool is not None:
                 self._pool.give_back(self._taken_from_pool)
                 self._pool.leave(self)

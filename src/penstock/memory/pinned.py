@@ -16,10 +16,14 @@ class Pinned:
         self._account = account
         self._chunks: list[tuple[Chunk, Apart]] = []
 
-    def add(self, chunk: Chunk, nbytes: int) -> None:
-        """Sets apart so many bytes of the account for what is in memory of a chunk."""
-        assert chunk.block is not None
+    def let_go(self, chunk: Chunk, nbytes: int) -> None:
+        """Takes from a chunk what is in memory of it, and so many bytes off the account: when nobody looks at it."""
+        if chunk.block is None:
+            self._account.discharge(nbytes)
+            return
         self._chunks.append((in_memory(chunk.block, nbytes, chunk.lent), self._account.set_apart(nbytes)))
+        chunk.block = None
+        self.release()
 
     def release(self) -> None:
         """Takes off the ledgers what nobody looks at any more."""

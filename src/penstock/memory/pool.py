@@ -12,7 +12,9 @@ The contract:
    their runs. All else gives way, and nobody gets more until there is room; but what was free before may still be used,
    once, by runs that were open then and cannot do without: stages may be in the midst of what they found room for.
 4. What caches keep between runs is taken from the pool as well, by its *keeper*: a member that gives all of it back for
-   others, to disk.
+   others, to disk. Where it lies there takes memory, too. A run that opens has it on its own floors for the caches that
+   it reads, so that it is not in the way of these. Of others it is forgotten before a run is refused: elements will be
+   made again.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Pool:
         self.awaited_bytes = 0
         self._members: weakref.WeakSet[Any] = weakref.WeakSet()
         self._keeper: Any = None
+        self._lent_to: _Member | None = None
         self._make_locks()
 
     def _make_locks(self) -> None:
@@ -72,6 +75,7 @@ class Pool:
             member.leave_pool()
         self._members.clear()
         self._keeper = None
+        self._lent_to = None
         self.taken_bytes = self.awaited_bytes = 0
 
     @property
@@ -89,6 +93,7 @@ class Pool:
     def leave(self, member: _Member) -> None:
         with self._lock:
             self._members.discard(member)
+            self.repay(member)
 
     def keeper(self, make: Callable[[Pool], Any]) -> Any:
         """The account of what outlives runs, made when it is first needed."""
@@ -96,6 +101,14 @@ class Pool:
             if self._keeper is None:
                 self._keeper = make(self)
             return self._keeper
+
+    @property
+    def _kept_bytes(self) -> int:
+        return 0 if self._keeper is None else self._keeper.charged_bytes
+
+    def forget_kept(self, nbytes: int) -> bool:
+        """Has caches forget so much of what no run counts, if they have that much; whether any did."""
+        return 0 < nbytes <= self._kept_bytes and self._keeper.forget(nbytes)
 
     def _others(self, member: _Member | None) -> list[_Member]:
         with self._lock:
@@ -120,8 +133,14 @@ class Pool:
             with self._lock:
                 self.awaited_bytes -= nbytes
 
-    def take_floors(self, member: _Member, nbytes: int, wait_s: float = _WAIT_S) -> bool:
-        """Takes the floors of a run that opens, for which others give way; waits a moment for those who are at work."""
+    def take_floors(
+        self, member: _Member, nbytes: int, kept: Callable[[Any], int] = lambda keeper: 0, wait_s: float = _WAIT_S
+    ) -> bool:
+        """Takes the floors of a run that opens, for which others give way; waits a moment for those who are at work.
+
+        `kept` says what the keeper has for caches of that run: it is on the floors as soon as the run has joined these,
+        and calls `repay`. Until then it is lent, to one run at a time: two may be about to join the same cache.
+        """
         if not self.awaited_bytes and self.try_take(nbytes):  # while another waits, that one comes first
             return True
         deadline = monotonic() + wait_s
@@ -133,15 +152,36 @@ class Pool:
                     for other in self._others(member):
                         other.let_go(nbytes, asks_pool=False)
                         other.keep_needs(overdraw=False)
-                    if self.try_take(nbytes):
+                    keeper = self._keeper if self._lent_to is None else None
+                    own_bytes = 0 if keeper is None else min(nbytes, kept(keeper))
+                    if self._try_lend(member, nbytes, own_bytes):
                         return True
                     floors = sum(other.floor_bytes for other in self._others(member))
                     if floors + nbytes > self.total_bytes or monotonic() >= deadline:
                         return False
+                    # Whatever other runs give back, the keeper has too much.
+                    if self.forget_kept(self._kept_bytes + floors + nbytes - own_bytes - self.total_bytes):
+                        continue
                     with self._freed:
                         self._freed.wait(_LOOK_AGAIN_S)
         finally:
             self._opening.release()
+
+    def _try_lend(self, member: _Member, nbytes: int, own_bytes: int) -> bool:
+        """Takes bytes if all but those are free that the keeper will give back for them."""
+        with self._lock:
+            if self.taken_bytes + nbytes - own_bytes > self.total_bytes:
+                return False
+            self.taken_bytes += nbytes
+            if own_bytes:
+                self._lent_to = member
+            return True
+
+    def repay(self, member: _Member) -> None:
+        """A run counts what its caches keep, or it is over."""
+        with self._lock:
+            if self._lent_to is member:
+                self._lent_to = None
 
     def give_back(self, nbytes: int) -> None:
         with self._lock:

@@ -164,6 +164,14 @@ class Share:
         """Names a function for when the run is over; returns one that takes it back."""
         return self._ledger.at_end(leave)
 
+    def on_refusal(self, key: int, forget: Callable[[int], object] | None) -> None:
+        """Names a function that forgets what can be made again; `Ledger.on_refusal` says more."""
+        self._ledger.on_refusal(key, forget)
+
+    def forget(self, nbytes: int) -> bool:
+        """Has those forget so much who can; whether any did."""
+        return self._ledger.forget(nbytes)
+
     def raise_floor(self, nbytes: int) -> None:
         """Sets more bytes aside for this share alone, if the slack has them: what it needs to go on at all."""
         self._ledger.raise_floor(self, nbytes)
@@ -209,7 +217,7 @@ class Share:
         """What is missing for what this thread asked for last: that much a function of `on_shortage` should free."""
         return self._ledger.lacking_bytes
 
-    def charge_if_room(self, nbytes: int, lease: Lease) -> bool:
+    def charge_if_room(self, nbytes: int, lease: Lease | None = None) -> bool:
         """Puts `nbytes` on the ledger if there is room, or others can make some at once."""
         return self._ledger.try_charge(self, nbytes, 0, lease)
 
@@ -220,6 +228,7 @@ class Share:
             not ledger.try_charge(self, nbytes, 0, lease)
             and not ledger.wait_and_charge(self, nbytes, lease)
             and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
+            and not (ledger.forget_kept(self, nbytes) and ledger.try_charge(self, nbytes, 0, lease))
             and not (ledger.lower_floors() and ledger.try_charge(self, nbytes, 0, lease))
         ):
             raise refusal(ledger, self, nbytes, single)

@@ -68,9 +68,12 @@ def objects_in(element: Any) -> int:
     return sum(of_parts, sys.getsizeof(element) + _TRACKED_BYTES)
 
 
-def num_at_once(element: Any) -> int:
-    """How many elements like this one may be on their way from a stage: their objects are on nobody's account."""
-    return max(1, min(MOST_SINGLY, _ON_THEIR_WAY_BYTES // max(1, objects_in(element))))
+def num_at_once(element: Any, also_bytes: int = 0) -> int:
+    """How many elements like this one may be on their way from a stage: their objects are on nobody's account.
+
+    `also_bytes` are what else is on none, of each.
+    """
+    return max(1, min(MOST_SINGLY, _ON_THEIR_WAY_BYTES // max(1, objects_in(element) + also_bytes)))
 
 
 def are_alike(block: Block) -> bool:

@@ -123,6 +123,16 @@ class Tail:
         self.length += length
         self._lent.update(*[one.lent for one in new])
 
+    def fitting(self, lengths: list[int], start: int, most_rows: int, most_bytes: int) -> tuple[int, int]:
+        """How far elements may come in, one at least: the first that may not, and the length of those before it."""
+        stop, length = start + 1, lengths[start]
+        while stop < len(lengths) and self.size + stop - start < most_rows:
+            if self.length + length + lengths[stop] > most_bytes:
+                break
+            length += lengths[stop]
+            stop += 1
+        return stop, length
+
     def part(self, start: int, stop: int) -> Block:
         """Some of the elements."""
         if self.columns is not None:

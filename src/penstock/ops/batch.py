@@ -16,7 +16,7 @@ from ..plan.footprint import ElementSize, Footprint, Sizes, times
 from ..plan.op import BlockKind, Context, Op, argument
 from ..plan.traits import COLLATES, Traits
 from ..spec import Spec, describe, map_specs, merge, spec_of
-from .batching import batched_cardinality
+from .batching import batched_cardinality, num_batches
 from .calling import check_parallel_calls
 from .collating import CollatingCursor
 from .stack import Likeness, Stack
@@ -258,6 +258,8 @@ class _WholeBlockCursor(UnaryCursor):
             if self._may_have_strings:
                 self._measure_strings(block)
             batches.append(block.structure.unflatten(block.columns))
+            if len(batches) == 1:
+                n = num_batches(n, batches[0])
         return Block(len(batches), LEAF, None, batches, False, None) if batches else None
 
     def _measure_strings(self, block: Block) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..block import Block
 from ..cursor import Feed
+from ..element import nbytes_of
+from ..memory.singly import FEW, num_at_once
 
-__all__ = ["batched_cardinality", "take_blocks"]
+__all__ = ["batched_cardinality", "num_batches", "take_blocks"]
+
+# What is smaller is in no slot, and on nobody's account.
+_SMALLEST_SLOT_BYTES = 4096
 
 
 def batched_cardinality(cardinality: int, size: int, drop_remainder: bool) -> int:
@@ -15,6 +21,11 @@ def batched_cardinality(cardinality: int, size: int, drop_remainder: bool) -> in
     if cardinality < 0:
         return cardinality
     return cardinality // size if drop_remainder else -(-cardinality // size)
+
+
+def num_batches(n: int, first: Any) -> int:
+    """How many batches like the first to make at once, of n that were asked for: small ones are many objects."""
+    return n if n <= FEW else min(n, num_at_once(first, min(nbytes_of(first), _SMALLEST_SLOT_BYTES)))
 
 
 def take_blocks(feed: Feed, size: int, keep: Callable[[Block], Block]) -> tuple[list[Block], int]:

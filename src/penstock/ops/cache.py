@@ -19,7 +19,6 @@ from ..memory.arena import slot_bytes
 from ..memory.batch_index import BATCH_INDEX_BYTES
 from ..memory.cache_file import WHAT_TO_DO
 from ..memory.fixed_rows import FixedRows, RowKind
-from ..memory.ledger import Share
 from ..memory.local_names import local_name
 from ..memory.place import BATCH_HEAD_BYTES, Place, Stretch, index_bytes
 from ..plan.footprint import Footprint, Sizes, several, times
@@ -114,8 +113,9 @@ class Cache(Op):
             floor += floor // 15
         return Footprint(every, "all elements, the rest on disk", floor, spills=True)
 
-    def count_kept(self, share: Share) -> None:
-        self.store.count_on(share)
+    @property
+    def kept(self) -> CacheStore:  # type: ignore[override]  # none for most operators
+        return self.store
 
     def open(self, context: Context) -> Cursor:
         return _CacheCursor(context, self.store)
@@ -158,7 +158,8 @@ class _CacheCursor(Cursor):
         self._index_lease.settle(begun.kept.index_bytes)
         begun.kept.join(self._context.share)
         for node in self._context.node.input.walk():  # where all is kept here, nobody reads the caches below
-            node.op.count_kept(self._context.share)
+            if node.op.kept is not None:
+                node.op.kept.count_on(self._context.share)
         self._pass = begun
         return begun
 

@@ -184,6 +184,11 @@ class CacheStore:
             if self.kept is not None:
                 self.kept.kept.join(share)
 
+    def left_to(self, keeper: Share) -> int:
+        """What the keeper of a pool has of it, between runs."""
+        with self.lock:
+            return 0 if self.kept is None else self.kept.kept.left_to(keeper)
+
     def looked_up(self) -> CachedPass | None:
         """The same, for who does not want to begin one."""
         with self.lock:

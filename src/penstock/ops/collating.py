@@ -11,7 +11,7 @@ from ..element import Failed, nbytes_of
 from ..errors import PlanError
 from ..memory.singly import objects_of_block
 from ..plan.op import Context
-from .batching import take_blocks
+from .batching import num_batches, take_blocks
 
 __all__ = ["CollatingCursor"]
 
@@ -43,6 +43,8 @@ class CollatingCursor(FeedCursor):
             if not blocks:
                 break
             batches.append(failed or self._collated(blocks))
+            if len(batches) == 1:
+                n = num_batches(n, batches[0])
             if len(batches) < n and nbytes_of(batches[-1]) > self._context.share.spare_bytes:
                 break  # there may be no room for another one
         return Block.of_rows(batches) if batches else None

@@ -31,6 +31,8 @@ _MOST_WOVEN = 1024
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
 _MOST_THREADS = 16
+# Where a number is given, so many threads are started at most.
+_MOST_GIVEN = 1024
 
 
 class CycleCursor(Cursor):
@@ -62,7 +64,7 @@ class CycleCursor(Cursor):
         # One dataset at a time has all turns, however long they are.
         self._block_length = block_length if cycle_length > 1 else 1 << 62
         self._round_length = cycle_length * self._block_length
-        self._num_ahead = num_ahead
+        self._num_ahead = min(num_ahead, _MOST_GIVEN)
         context.share.num_ahead = max(context.share.num_ahead, _MOST_THREADS if num_ahead == AUTOTUNE else num_ahead)
         self._supply = Supply(context)
         self._carrying = Carrying(context, cycle_length)
@@ -72,8 +74,9 @@ class CycleCursor(Cursor):
         self._woven: Block | None = None
         self._num_woven_given = 0
         self._before_woven: State = None
-        # What is gathered may have no more bytes than this.
-        self._small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64, context.share.spare_bytes)
+        # What is gathered may have no more bytes than this: what is to spare now, and may be others' later, in a pool.
+        self._most_small_bytes = min(SMALL_BYTES, context.share.budget_bytes // 64)
+        self._small_bytes = 0
         self._ended = False
         self._cycle_length = cycle_length
         # As many as had a turn: a cycle may be far longer than there are datasets.
@@ -89,6 +92,7 @@ class CycleCursor(Cursor):
     def pull(self, n: int) -> Block | None:
         parts: list[Block] = []
         left = n
+        self._small_bytes = min(self._most_small_bytes, self._context.share.spare_bytes)
         self._release_spent()
         while left:
             if n > self._most:

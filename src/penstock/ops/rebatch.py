@@ -73,6 +73,8 @@ class Rebatch(Op):
     def footprint(self, sizes: Sizes) -> Footprint | None:
         batch, known = sizes.input, leading_dimension(sizes.specs[0]) or _num_rows(sizes)
         batches = None if batch is None or not known else (max(self.sizes) + 2 * known - 2) // known
+        if batches is not None and sizes.count >= 0:
+            batches = min(batches, sizes.count)
         if batches is None or batch is None:
             held = sizes.at_least_as_seen(None)
         else:

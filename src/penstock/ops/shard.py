@@ -18,7 +18,8 @@ from .gathering import Gathering
 
 __all__ = ["Shard"]
 
-
+# The place of a shard's element number 2³¹, in a dataset without end, is still an int64.
+_MOST_SHARDS = 1 << 32
 _TRAITS = Traits(runtime="order", moves_below_map=True, by_place=True, needs_index=True, passes_columns=True)
 
 
@@ -32,7 +33,7 @@ class Shard(Op):
     common, are everything together, and are as much work each.
 
     Args:
-        num_shards: How many shards there are.
+        num_shards: How many shards there are, 2³² at most.
         index: Which of them this is, from 0.
         by: "element": every `num_shards`-th one, as in tf.data. "file": files right below, or below maps, are dealt out
             by size, those too that `num_parallel_reads` reads in turn. Some are whole; one on the border of two shards,
@@ -56,6 +57,8 @@ class Shard(Op):
             raise BadArgument(f"by: expected 'element' or 'file', got {self.by!r}")
         object.__setattr__(self, "num_shards", argument("num_shards", self.num_shards, at_least=1))
         object.__setattr__(self, "index", argument("index", self.index, at_least=0))
+        if self.num_shards > _MOST_SHARDS:
+            raise BadArgument(f"num_shards: expected at most {_MOST_SHARDS}, got {self.num_shards}")
         if self.index >= self.num_shards:
             raise BadArgument(f"index: expected less than num_shards = {self.num_shards}, got {self.index}")
 

@@ -155,6 +155,7 @@ class Waiting:
         self._bytes = 0
         self._failed_bytes = 0  # of these, what is errors
         self._index_bytes = 0  # of what is known of files and draws
+        self._foreseen_bytes = 0  # of these, where nothing went to disk, and is to be counted all the same
         self._lock = WorkLock()
         self._unregister = share.on_shortage(self._let_go)
         share.remark = self._remark
@@ -168,6 +169,8 @@ class Waiting:
             if self._try_charge(sum(sizes)):
                 kept = zip(map(detach, rows), sizes, strict=True)
                 self._in_memory.update(zip(range(first, first + len(rows)), kept, strict=True))
+                if self._share.is_sparing:
+                    self._foresee_index()
                 return
             for number, (row, nbytes) in enumerate(zip(rows, sizes, strict=True), first):
                 self._keep_one(number, row, nbytes)
@@ -263,8 +266,8 @@ class Waiting:
             self._sorted.clear()
             self._in_memory.clear()
             self._discharge(self._bytes)
-            self._share.discharge(self._index_bytes)
-            self._index_bytes = 0
+            self._share.discharge(self._index_bytes + self._foreseen_bytes)
+            self._index_bytes = self._foreseen_bytes = 0
 
     # Memory.
 
@@ -272,7 +275,9 @@ class Waiting:
         return f"{format_bytes(self._failed_bytes)} are errors, which cannot go to disk" if self._failed_bytes else ""
 
     def _try_charge(self, nbytes: int) -> bool:
-        if self._bytes + self._index_bytes + nbytes > self._most_bytes():
+        # Of next to nothing less would be gained than what must be known of it on disk takes.
+        is_little = not self._files and self._bytes + nbytes <= self._most_to_know_bytes()
+        if self._bytes + self._index_bytes + nbytes > self._most_bytes() and not is_little:
             return False
         charged = self._share.charge_free(nbytes, self._left_to_others())
         # Once there are files there always is a way out: others are asked to let go only before.
@@ -281,6 +286,8 @@ class Waiting:
         if not charged and not self._files:
             self._arena.slots.release_unused()  # a new slot costs less than a file
             charged = self._share.charge_free(nbytes, self._share.budget_bytes // 10)
+        if not charged and is_little:
+            charged = self._share.charge_if_room(nbytes)
         self._bytes += nbytes if charged else 0
         return charged
 
@@ -357,6 +364,18 @@ class Waiting:
         else:
             self._share.discharge(-more)
         self._index_bytes = nbytes
+
+    def _foresee_index(self) -> None:
+        """Counts what must be known of elements on disk, in a sample that has them in memory.
+
+        What a dataset of a function's held there is all that is known of its needs; in as much room, no more, a run may
+        have to put on disk what it finds no room for.
+        """
+        num_held = len(self._in_memory)
+        draws = min(self._draws_bytes(), 24 * num_held + self._bytes // 7)
+        more = 2 * _FILE_INDEX_BYTES + _ALONE_INDEX_BYTES + draws - self._foreseen_bytes
+        if more > 0 and self._share.charge_free(more):
+            self._foreseen_bytes += more
 
     def _draws_bytes(self) -> int:
         """What looking at the draws ahead takes, if nothing was written yet."""

@@ -83,6 +83,12 @@ class Window(Op):
         assert self.shift is not None
         return is_stacked and self._every == 1 and self.shift <= self._num_held
 
+    def cut_to(self, num_elements: int) -> Op | None:
+        # One more than there are: then the first window is as short as it was, and there is no second one.
+        size, shift, stride = (min(n or 1, num_elements + 1) for n in (self.size, self.shift, self.stride))
+        cut = dataclasses.replace(self, size=size, shift=shift, stride=stride)
+        return None if cut == self else cut
+
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         (spec,) = inputs
         element = map_specs(DatasetSpec, spec.element)

@@ -22,8 +22,8 @@ from .sink_order import sink_order
 __all__ = ["PASSES", "Rewrite", "Rule", "Step", "optimize", "optimized"]
 
 PASSES: tuple[tuple[Rule, ...], ...] = (
-    (drop_noops, cut_batches, parse_blocks),
-    (merge_neighbours, absorb_order, sink_order, regroup_rows),
+    (drop_noops, parse_blocks),
+    (merge_neighbours, absorb_order, sink_order, regroup_rows, cut_batches),
     (fill_batches, collate_maps),
     (gather_batches,),
 )

@@ -40,6 +40,7 @@ from .traits import CURSOR, Traits
 
 if TYPE_CHECKING:
     from ..memory.arena import Arena
+    from ..memory.joint import Kept
     from ..memory.ledger import Share
     from ..memory.spill import SpillSpace
     from ..memory.transit import Transit
@@ -226,6 +227,10 @@ class Op:
         """What it holds, given the sizes of elements around it; None for nothing."""
         return None
 
+    #: What it keeps between runs, if it keeps anything.
+    kept: ClassVar[Kept | None] = None
+    #: The same operator where it gets no more than so many elements; None if it would hold no less.
+    cut_to: ClassVar[Callable[[Any, int], Op | None] | None] = None
     #: Whether it may give elements that it has read from disk, where its input gives views of the user's arrays.
     gives_copies: ClassVar[bool] = False
     #: The largest element it gives, from those of its inputs, where its spec may leave a dimension open.
@@ -261,9 +266,6 @@ class Op:
         """The plan at `node`, which this operator is on top of, reading one of several equal parts of its files."""
         source = self.file_shard(num_shards, index)
         return None if source is None else node.with_op(source)
-
-    def count_kept(self, share: Share) -> None:
-        """A run begins that may read it: what it keeps from earlier runs is on that run's ledger from now on."""
 
     def open(self, context: Context) -> Cursor:
         raise AssertionError(f"{type(self).__name__} does not run as a cursor")

@@ -76,7 +76,9 @@ class Stages:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
         self._keeps_order = nodes_that_keep_order(plan)
-        if not self.ledger.set_aside(sum(need.floor_bytes for need in division.needs)):
+        stores = {id(store): store for node in plan.walk() if (store := node.op.kept) is not None}  # each once
+        floor_bytes = sum(need.floor_bytes for need in division.needs)
+        if not self.ledger.set_aside(floor_bytes, lambda keeper: sum(s.left_to(keeper) for s in stores.values())):
             raise division.refused_by_pool(self.ledger.aim_bytes, *self.ledger.held_by_others())
         for need in division.as_drawn:
             node = need.node
@@ -87,7 +89,9 @@ class Stages:
             )
             self.nodes.append(node)
         for node in self.nodes:
-            node.op.count_kept(self.shares[id(node)])
+            if node.op.kept is not None:
+                node.op.kept.count_on(self.shares[id(node)])
+        self.ledger.counts_kept()
         return self.open(plan, epoch, Boundary(None), branch=0)
 
     def look_at_pressure(self) -> None:
@@ -454,8 +458,9 @@ def _cursor_of(context: _Context) -> Cursor:
         inner = InlineCursor(context.input(), function, traits, context.transit)
         boundary, spill = context.boundary, context.spill
         return FillingCursor(inner, context.crew, traits.fills, share, arena, meter, boundary, spill, live)
+    boundary, spill, num_elements = context.boundary, context.spill, context.node.input.spec.cardinality
     return ParallelCursor(
-        context.input, function, traits, ordered, share, arena, meter, context.boundary, live, context.spill
+        context.input, function, traits, ordered, share, arena, meter, boundary, live, spill, num_elements
     )
 
 

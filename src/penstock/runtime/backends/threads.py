@@ -22,6 +22,7 @@ from ...memory.ledger import Lease, Share
 from ...memory.spill import SpillSpace
 from ...plan.op import ElementFunction, Room, call_with_room
 from ...plan.traits import Traits
+from ...spec import UNKNOWN
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
 from ..stowing import Stowage
@@ -55,13 +56,14 @@ class ParallelCursor(Cursor):
         boundary: Boundary | None = None,
         live: bool = False,
         spill: SpillSpace | None = None,
+        num_elements: int = UNKNOWN,
     ) -> None:
         self._open_input = open_input
         self._input = open_input()
         self._function = function
         self._ordered = ordered
         self._tells_failures = traits.tells_failures
-        self._tuner = ParallelismTuner(traits.num_parallel_calls, meter)
+        self._tuner = ParallelismTuner(traits.num_parallel_calls, meter, num_elements)
         self._share = share
         self._arena = arena
         self._meter = meter

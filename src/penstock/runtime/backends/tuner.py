@@ -12,6 +12,7 @@ import os
 from time import perf_counter_ns
 
 from ...options import AUTOTUNE
+from ...spec import UNKNOWN
 from ..meter import Meter
 
 __all__ = ["ParallelismTuner"]
@@ -26,16 +27,19 @@ _WINDOW_NS = 100_000_000
 _WINDOW_ELEMENTS = 8
 _WORTHWHILE = 1.1
 _MOST_THREADS = 32
+#: Where a number is given, so many threads are started at most, whatever it is: more would only wait for each other.
+MOST_GIVEN = 1024
 
 
 class ParallelismTuner:
-    """Chooses between calling inline (`inline`) and a number of threads (`level`)."""
+    """Chooses between calling inline (`inline`) and a number of threads (`level`), no more than there are elements."""
 
-    def __init__(self, num_parallel_calls: int, meter: Meter) -> None:
+    def __init__(self, num_parallel_calls: int, meter: Meter, num_elements: int = UNKNOWN) -> None:
+        most = min(MOST_GIVEN, max(1, num_elements)) if num_elements >= 0 else MOST_GIVEN
         self._tuned = num_parallel_calls == AUTOTUNE
         self._meter = meter
         self.inline = self._tuned
-        self.level = 1 if self._tuned else num_parallel_calls
+        self.level = 1 if self._tuned else min(num_parallel_calls, most)
         self._trial_calls = self._trial_ns = 0
         self._trial_each_ns: list[tuple[int, int]] = []  # what each of so many took
         self._climbing = self._tuned

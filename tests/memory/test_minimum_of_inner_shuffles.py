@@ -1,0 +1,47 @@
+"""Shuffles in datasets that a function makes: the smallest budget has room for what they put on disk, if need be."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from tests.memory.test_minimum import comparable
+
+pytestmark = [pytest.mark.timeout(120)]
+
+D = ps.Dataset
+
+# How many elements a dataset has, of how many numbers, and how many of them it shuffles; how many are open at a time.
+CASES = {
+    "arrays": (10, 5, 2, 1),
+    "arrays, a buffer for all": (4, 1, 5, 1),
+    "arrays in turn": (4, 1, 3, 3),
+    "arrays by threads": (10, 1, 2, 4),
+    "strings": (20, 0, 5, 1),
+    "strings in turn": (40, 0, 2, 4),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_the_minimum_is_enough(case: str, repeats: int) -> None:
+    count, size, buffer_size, cycle_length = CASES[case]
+
+    def inner(i: Any) -> Any:
+        made = D.range(count).map(lambda j: np.full(size, float(i + j)) if size else b"x" * (1 + int(j)))
+        return made.filter(lambda x: True).repeat(repeats).shuffle(buffer_size, seed=7)
+
+    def outer() -> Any:
+        num_parallel_calls = 2 if case == "arrays by threads" else None
+        made = D.range(8).interleave(inner, cycle_length=cycle_length, num_parallel_calls=num_parallel_calls)
+        return made.padded_batch(3) if case == "arrays" else made.prefetch(2)
+
+    expected = [comparable(x) for x in outer()]
+    sampled = outer()
+    minimum = sampled.explain(sample=10_000).to_dict()["minimum_bytes"]
+    for dataset in (sampled, sampled, outer()):
+        with dataset.run(memory=minimum, epoch=0) as run:
+            assert [comparable(x) for x in run] == expected
+            assert run.ledger.peak_bytes <= minimum
+        assert run.ledger.charged_bytes == 0
