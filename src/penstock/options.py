@@ -11,10 +11,12 @@ from typing import Any
 
 from .errors import BadArgument, BadType
 
-__all__ = ["AUTOTUNE", "Options", "flag", "parse_bytes", "parse_memory"]
+__all__ = ["AUTOTUNE", "MOST_THREADS", "Options", "flag", "parse_bytes", "parse_memory"]
 
 #: Leaves a number (of parallel calls, of prefetched elements) to measured rates.
 AUTOTUNE = -1
+#: Where a number of threads is given, so many are started at most, whatever it is: more would only wait for each other.
+MOST_THREADS = 1024
 
 _UNITS = {
     "": 1, "B": 1,

@@ -13,7 +13,7 @@ from ..errors import BadType, OverBudget, PenstockError, StateError
 from ..leaf import is_dataset
 from ..memory.ledger import Lease
 from ..memory.singly import num_at_once
-from ..options import AUTOTUNE
+from ..options import AUTOTUNE, MOST_THREADS
 from ..plan.carried import carried_bytes
 from ..plan.op import Context
 from ..spec import UNKNOWN
@@ -30,9 +30,7 @@ WHOLE_TURN = 16
 _MOST_WOVEN = 1024
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
-_MOST_THREADS = 16
-# Where a number is given, so many threads are started at most.
-_MOST_GIVEN = 1024
+_MOST_TUNED = 16
 
 
 class CycleCursor(Cursor):
@@ -64,8 +62,8 @@ class CycleCursor(Cursor):
         # One dataset at a time has all turns, however long they are.
         self._block_length = block_length if cycle_length > 1 else 1 << 62
         self._round_length = cycle_length * self._block_length
-        self._num_ahead = min(num_ahead, _MOST_GIVEN)
-        context.share.num_ahead = max(context.share.num_ahead, _MOST_THREADS if num_ahead == AUTOTUNE else num_ahead)
+        self._num_ahead = min(num_ahead, MOST_THREADS)
+        context.share.num_ahead = max(context.share.num_ahead, _MOST_TUNED if num_ahead == AUTOTUNE else num_ahead)
         self._supply = Supply(context)
         self._carrying = Carrying(context, cycle_length)
         # Of elements whose datasets were read at once: their arrays may lie in what was given last.
@@ -258,7 +256,7 @@ class CycleCursor(Cursor):
         held = 4 * self._cycle_length * max(self._each_bytes, share.planned_bytes)
         if share.frugal or not self._each_bytes or held > 4 * share.spare_bytes or not share.may_work_ahead(held):
             return False
-        return self._num_ahead != AUTOTUNE or sum(s is not None and s.ahead for s in self._slots) < _MOST_THREADS
+        return self._num_ahead != AUTOTUNE or sum(s is not None and s.ahead for s in self._slots) < _MOST_TUNED
 
     def _count(self, num_elements: int) -> None:
         self._given += num_elements

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from time import perf_counter_ns
 
-from ...options import AUTOTUNE
+from ...options import AUTOTUNE, MOST_THREADS
 from ...spec import UNKNOWN
 from ..meter import Meter
 
@@ -26,16 +26,14 @@ _FEWEST_CALLS = 3
 _WINDOW_NS = 100_000_000
 _WINDOW_ELEMENTS = 8
 _WORTHWHILE = 1.1
-_MOST_THREADS = 32
-#: Where a number is given, so many threads are started at most, whatever it is: more would only wait for each other.
-MOST_GIVEN = 1024
+_MOST_TUNED = 32
 
 
 class ParallelismTuner:
     """Chooses between calling inline (`inline`) and a number of threads (`level`), no more than there are elements."""
 
     def __init__(self, num_parallel_calls: int, meter: Meter, num_elements: int = UNKNOWN) -> None:
-        most = min(MOST_GIVEN, max(1, num_elements)) if num_elements >= 0 else MOST_GIVEN
+        most = min(MOST_THREADS, max(1, num_elements)) if num_elements >= 0 else MOST_THREADS
         self._tuned = num_parallel_calls == AUTOTUNE
         self._meter = meter
         self.inline = self._tuned
@@ -105,7 +103,7 @@ class ParallelismTuner:
         self._window_start, self._window_elements, self._starved = now, 0, 0
 
     def _step(self, rate: float) -> None:
-        if rate > self._best_rate * _WORTHWHILE and self.level < _MOST_THREADS:
+        if rate > self._best_rate * _WORTHWHILE and self.level < _MOST_TUNED:
             self._best_rate = rate
             self.level *= 2
         else:
