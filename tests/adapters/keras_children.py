@@ -3,6 +3,7 @@
 python keras_children.py <names>: see PROGRAMS at the end.
 """
 
+import contextlib
 import dataclasses
 import gc
 import json
@@ -167,6 +168,7 @@ def kinds() -> dict[str, Any]:
         "one batch of unknown length": one_batch(),
         "single steps": single_steps(),
         "resumed": resumed(),
+        "begun twice": begun_twice(),
         "stopped early": stopped_early(),
         "runs": runs(),
     }
@@ -290,6 +292,30 @@ def resumed() -> bool:
     later.load_state_dict(states[1])
     eager().fit(later, epochs=1, steps_per_epoch=5, verbose=0)
     return seen[-5:] == [int(n[0]) for _, _, n in batches().run(epoch=1)][4:]
+
+
+def begun_twice() -> list[bool]:
+    """Whether a fit begins where one began that failed before its first epoch: anew, and at a position."""
+
+    class Fail(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            raise InterruptedError
+
+    with noting(batches(), []).run(epoch=1) as run:
+        next(run)
+        state = run.state_dict()
+    found = []
+    for epoch, place in ((0, 0), (1, 1)):
+        seen: list[int] = []
+        made, feed = eager(), D(noting(batches(), seen).node).to_keras()
+        if place:
+            feed.load_state_dict(state)
+        with contextlib.suppress(InterruptedError):
+            made.fit(feed, verbose=0, callbacks=[Fail()])
+        made.fit(feed, steps_per_epoch=2, verbose=0)
+        order = [int(n[0]) for _, _, n in batches().run(epoch=epoch)]
+        found.append(seen[-2:] == order[place : place + 2])
+    return found
 
 
 def stopped_early() -> int:
