@@ -3,6 +3,7 @@
 python keras_children.py <names>: see PROGRAMS at the end.
 """
 
+import contextlib
 import dataclasses
 import gc
 import json
@@ -98,9 +99,9 @@ def model(**compile_args: Any) -> Any:
 
 
 def fit() -> dict[str, Any]:
-    """Each epoch is a run, the weights are those of the same batches given one by one."""
+    """Each epoch is a run, the weights are those of the same batches given one by one, with the same dropout."""
     seen: list[int] = []
-    trained, steps = model(), Steps()
+    trained, steps = with_dropout(), Steps()
     validation = labelled().take(3)
     history = trained.fit(
         noting(batches(), seen).to_keras(memory="16MB"),
@@ -109,7 +110,7 @@ def fit() -> dict[str, Any]:
         validation_data=validation.to_keras(),
         callbacks=[steps],
     )
-    by_hand = model()
+    by_hand = with_dropout()
     expected = []
     for epoch in range(3):
         for x, y, n in batches().run(epoch=epoch):
@@ -167,6 +168,7 @@ def kinds() -> dict[str, Any]:
         "one batch of unknown length": one_batch(),
         "single steps": single_steps(),
         "resumed": resumed(),
+        "begun twice": begun_twice(),
         "stopped early": stopped_early(),
         "runs": runs(),
     }
@@ -292,6 +294,30 @@ def resumed() -> bool:
     return seen[-5:] == [int(n[0]) for _, _, n in batches().run(epoch=1)][4:]
 
 
+def begun_twice() -> list[bool]:
+    """Whether a fit begins where one began that failed before its first epoch: anew, and at a position."""
+
+    class Fail(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            raise InterruptedError
+
+    with noting(batches(), []).run(epoch=1) as run:
+        next(run)
+        state = run.state_dict()
+    found = []
+    for epoch, place in ((0, 0), (1, 1)):
+        seen: list[int] = []
+        made, feed = eager(), D(noting(batches(), seen).node).to_keras()
+        if place:
+            feed.load_state_dict(state)
+        with contextlib.suppress(InterruptedError):
+            made.fit(feed, verbose=0, callbacks=[Fail()])
+        made.fit(feed, verbose=0)
+        order = [int(n[0]) for _, _, n in batches().run(epoch=epoch)][place:]
+        found.append(seen[-len(order) :] == order)
+    return found
+
+
 def stopped_early() -> int:
     """Bytes on the ledger of a run that Keras dropped."""
     feed = labelled().prefetch(2).to_keras()
@@ -344,7 +370,7 @@ def fit_to_tf() -> dict[str, Any]:
     return found
 
 
-def checkpointed(**compile_args: Any) -> Any:
+def with_dropout(**compile_args: Any) -> Any:
     """A model with random numbers of its own, which is built by its first batch, and an optimizer that remembers."""
     keras.utils.set_random_seed(0)
     made = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dropout(0.3), keras.layers.Dense(1)])
@@ -357,7 +383,7 @@ def fit_until_done(
 ) -> Any:
     """Weights and the last epoch's figures of a fit that is killed after so many steps, begun again, killed again."""
     for kill in [*kills, 1000]:
-        made, feed = checkpointed(steps_per_execution=per_execution), make().to_keras(memory="16MB")
+        made, feed = with_dropout(steps_per_execution=per_execution), make().to_keras(memory="16MB")
         checkpoint = ps.keras_checkpoint(path, feed, every_steps=2)
         try:
             history = made.fit(feed, verbose=0, callbacks=[checkpoint, KillAfter(kill)], **fit_args)
@@ -422,7 +448,7 @@ def goes_on_after_an_epoch(path: str) -> bool:
     def fit_on(num_epochs: int, path: str) -> Any:
         rows = D.from_tensor_slices((X, Y, np.arange(NUM))).shuffle(seed=1).batch(NUM)
         seen: list[int] = []
-        made, feed = checkpointed(), noting(rows, seen).to_keras()
+        made, feed = with_dropout(), noting(rows, seen).to_keras()
         history = made.fit(feed, epochs=num_epochs, verbose=0, callbacks=[ps.keras_checkpoint(path, feed)])
         weights = [keras.ops.convert_to_numpy(variable).tolist() for variable in made.weights]
         return weights, history.epoch, seen[-2:]
@@ -435,7 +461,7 @@ def goes_on_after_an_epoch(path: str) -> bool:
 
 def refused_for_validation_too(path: str) -> str:
     """Even if it reads so few batches that the positions before them are still known."""
-    made, feed = checkpointed(), labelled().to_keras()
+    made, feed = with_dropout(), labelled().to_keras()
     try:
         made.fit(
             feed,

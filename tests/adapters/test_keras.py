@@ -65,6 +65,7 @@ def takes_all_kinds(found: dict[str, Any], backend: str) -> None:
         "one batch of unknown length": True,
         "single steps": {name: [0, 1, 2, 3] for name in ("fit", "stopped", "evaluate", "predict", "validation")},
         "resumed": True,
+        "begun twice": [True, True],
         "stopped early": 0,
         "runs": [None, [0, 16_000_000, True], [1, 16_000_000, True]],
     }

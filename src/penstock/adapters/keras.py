@@ -153,6 +153,7 @@ def _adapter_class() -> Any:
         def go_on_with_epoch(self, epoch: int) -> None:
             """Has the next epoch that Keras begins be a certain one of the dataset's."""
             self._reading.next_epoch = epoch
+            self._reading.forget_look()
 
         def count_batches(self) -> None:
             """Counts the batches that Keras reads from here on, for `state_after`."""

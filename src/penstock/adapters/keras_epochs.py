@@ -68,7 +68,9 @@ class Reading:
 
     def begin_anew(self, steps: Any) -> None:
         """Notes that an iterator over steps is about to begin; if it has looked at a batch, with that one."""
-        self.looked_at = self.newest if self.newest.is_look_of(steps) else None
+        if self.newest.is_look_of(steps):
+            self.looked_at = self.newest
+        # Otherwise a look that no epoch has followed still is none: its fit failed before the first one.
 
     def count_batches(self) -> None:
         """Counts batches from here on, and remembers the positions after the last few."""
