@@ -15,6 +15,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, itemgetter
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -242,11 +243,16 @@ def normalize(value: Any) -> Any:
     if kind is tuple:
         return tuple([normalize(part) for part in value])
     if kind is dict:
-        return {key: normalize(part) for key, part in value.items()}
+        return {_one_key(key): normalize(part) for key, part in value.items()}
     keys, parts = parts_of(value)
     if keys is None:
         return as_leaf(value)
-    return _access(_nest_kind(kind), keys)[1]([normalize(part) for part in parts])
+    return _access(_nest_kind(kind), tuple(map(_one_key, keys)))[1]([normalize(part) for part in parts])
+
+
+def _one_key(key: Any) -> Any:
+    """The same key for all elements: what is made for each (`f"s{i}"`) would weigh as much as small values."""
+    return intern(key) if type(key) is str else key
 
 
 def nbytes_of(element: Any) -> int:

@@ -306,3 +306,12 @@ def test_masked_arrays_without_masked_values_are_arrays() -> None:
     whole = np.ma.array([1, 2, 3], mask=[False] * 3)
     assert [int(x) for x in ps.Dataset.from_tensor_slices(whole)] == [1, 2, 3]
     assert type(as_leaf(whole)) is np.ndarray
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+def test_elements_share_their_keys(kind: Any) -> None:
+    """Keys that are made for each element would be memory that nobody counts."""
+    first, second = (normalize(kind([("".join(["ke", "y"]), number), (7, number)])) for number in range(2))
+    assert type(first) is kind
+    assert list(first) == ["key", 7]
+    assert all(a is b for a, b in zip(first, second, strict=True))
