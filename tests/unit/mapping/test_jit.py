@@ -22,6 +22,20 @@ def no_program_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_recent", Recent())
 
 
+@pytest.fixture
+def sizes_called(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how many elements the chunks were that JAX's programs were called with."""
+    sizes: list[int] = []
+
+    def noted(self: JaxChunks, columns: Any) -> Any:
+        sizes.append(len(columns))
+        return called(self, columns)
+
+    called = JaxChunks.__call__
+    monkeypatch.setattr(JaxChunks, "__call__", noted)
+    return sizes
+
+
 def repeat_and_sum(x: Any) -> Any:
     return np.repeat(x, 10_000).sum()
 
@@ -253,32 +267,16 @@ def test_small_chunks_that_come_often_get_a_program_of_their_own() -> None:
     (8193, [16, 4097, 4096]),
 ])  # fmt: skip
 def test_chunks_are_about_equal_and_no_element_is_computed_alone(
-    num_elements: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+    num_elements: int, sizes: list[int], sizes_called: list[int]
 ) -> None:
-    found: list[int] = []
-
-    def noted(self: JaxChunks, columns: Any) -> Any:
-        found.append(len(columns))
-        return called(self, columns)
-
-    called = JaxChunks.__call__
-    monkeypatch.setattr(JaxChunks, "__call__", noted)
     results = ps.map_fn(lambda x: x * 2, np.arange(num_elements), jit="jax")
     np.testing.assert_array_equal(results, np.arange(num_elements) * 2)
-    assert found == sizes  # the first is to compare
+    assert sizes_called == sizes  # the first is to compare
 
 
-def test_chunks_are_full_however_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-
-    def noted(self: JaxChunks, columns: Any) -> Any:
-        sizes.append(len(columns))
-        return called(self, columns)
-
-    called = JaxChunks.__call__
-    monkeypatch.setattr(JaxChunks, "__call__", noted)
+def test_chunks_are_full_however_long_they_take(sizes_called: list[int]) -> None:
     ps.map_fn(outer_sums, np.ones((10, 300)), memory="16MB", jit="jax")
-    assert sizes == [5, 5, 5, 5]  # ten to compare, and full ones
-    sizes.clear()
+    assert sizes_called == [5, 5, 5, 5]  # ten to compare, and full ones
+    sizes_called.clear()
     ps.map_fn(outer_sums, np.ones((10, 300)), memory="16MB", jit="jax")
-    assert sizes == [4, 5, 5]  # few to compare, where the program has agreed before
+    assert sizes_called == [4, 5, 5]  # few to compare, where the program has agreed before
