@@ -24,11 +24,13 @@ class Elems(NamedTuple):
         dataset: What the engine runs.
         pack: Makes the one argument of the function from the parts that the engine calls it with.
         num_elements: How many there are; None where only a run can tell.
+        arrays: What they are slices of; None for those of a dataset.
     """
 
     dataset: Dataset
     pack: Callable[[tuple[Any, ...]], Any]
     num_elements: int | None
+    arrays: FromTensorSlices | None
 
     @property
     def spec(self) -> Spec:
@@ -36,12 +38,12 @@ class Elems(NamedTuple):
 
     def sample(self) -> Dataset:
         """Some elements to try a function on: the first ones; of arrays the first, the last, and some between."""
-        source, count = self.dataset.node.op, self.num_elements
-        if not isinstance(source, FromTensorSlices) or not source.gives_views or count is None or count <= _SAMPLED:
+        arrays = self.arrays
+        if arrays is None or not arrays.gives_views or arrays.num_elements <= _SAMPLED:
             return self.dataset.take(_SAMPLED)
-        step = -(-count // (_SAMPLED - 2))
-        ends, between = _slices(source.every(count - 1)), _slices(source.every(step, step // 2))
-        return ends.concatenate(between)
+        step = -(-arrays.num_elements // (_SAMPLED - 2))
+        ends, between = arrays.every(arrays.num_elements - 1), arrays.every(step, step // 2)
+        return _dataset_of(FromTensorSlices(ends)).concatenate(_dataset_of(FromTensorSlices(between)))
 
 
 def elems_of(elems: Any) -> Elems:
@@ -51,6 +53,7 @@ def elems_of(elems: Any) -> Elems:
     list. (`Dataset.map` would unpack the tuple.) A list without arrays in it is an array, as elsewhere in penstock.
     """
     pack: Callable[[tuple[Any, ...]], Any]
+    arrays = None
     if isinstance(elems, Dataset):
         dataset = elems
         spec = dataset.static_element_spec
@@ -59,20 +62,25 @@ def elems_of(elems: Any) -> Elems:
         pack = all_parts if type(spec) is tuple else only_part
     else:
         tensors = as_tuple(elems)
-        dataset = _slices(tensors)
+        arrays = _slices(tensors)
+        dataset = _dataset_of(arrays)
         pack = only_part if type(tensors) is not tuple else all_parts if tensors is elems else list
     count = dataset.cardinality()
     if count == INFINITE:
         raise BadArgument("elems: expected an end, got an infinite dataset; use take(n) for a part of it")
-    return Elems(dataset, pack, None if count < 0 else count)
+    return Elems(dataset, pack, None if count < 0 else count, arrays)
 
 
-def _slices(tensors: Any) -> Dataset:
+def _slices(tensors: Any) -> FromTensorSlices:
     """Not by `Dataset.from_tensor_slices`, of which who wrote `map_fn` knows nothing: an error would speak of it."""
     try:
-        return Dataset(Node(FromTensorSlices(tensors), (), caller_origin()))
+        return FromTensorSlices(tensors)
     except PenstockError as error:
         raise type(error)(f"elems: {error}") from None
+
+
+def _dataset_of(arrays: FromTensorSlices) -> Dataset:
+    return Dataset(Node(arrays, (), caller_origin()))
 
 
 def as_tuple(nest: Any) -> Any:
