@@ -69,6 +69,29 @@ def test_aligned_views_of_your_arrays_are_not_copied() -> None:
     assert found == [0, 16384]
 
 
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_what_is_not_aligned_is_copied_to_slots(quick: bool, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies that JAX makes by itself are on no account, and in no hurry: a quick consumer would have all in memory."""
+    if not quick:
+        monkeypatch.setattr(adapter, "_batched_device_put", lambda: None)
+    data = aligned((321, 257))[1:, 1:]
+    data[:] = np.arange(320)[:, None]
+    data = np.asfortranarray(data) if order == "F" else data
+    feed = D.from_tensor_slices(data).batch(16).to_jax(memory="4MB")
+    kept, addresses = [], set()
+    iterator = iter(feed)
+    for number, batch in enumerate(iterator):
+        assert np.asarray(batch)[:, 5].tolist() == list(range(16 * number, 16 * number + 16))
+        if number < 3:
+            kept.append(batch)
+            held = iterator.run.memory()["held_by_caller_bytes"]
+            assert held >= 16 * 256 * 4 * len(kept)
+        addresses.add(address_of(batch))
+    assert len(addresses) <= len(kept) + 3
+    assert [int(batch[0, 0]) for batch in kept] == [0, 16, 32]
+
+
 def test_the_next_element_is_made_before_this_one_is_used() -> None:
     made: list[int] = []
 

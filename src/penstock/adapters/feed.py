@@ -132,18 +132,20 @@ class Feed:
         return f"<{type(self).__name__} of {self.dataset!r}>"
 
 
-def each_leaf(convert: Callable[[Any], Any]) -> Callable[..., Any]:
-    """The function that converts each leaf of an element, of whatever run, and keeps its structure."""
+def each_leaf(convert: Callable[[Any, Run], Any]) -> Convert:
+    """The function that converts each leaf of an element of a run, and keeps its structure."""
 
-    def convert_element(element: Any, run: Run | None = None) -> Any:
+    def convert_element(element: Any, run: Run) -> Any:
         kind = type(element)
         if kind is tuple:
-            return tuple([convert(part) if type(part) is np.ndarray else convert_element(part) for part in element])
+            return tuple([
+                convert(part, run) if type(part) is np.ndarray else convert_element(part, run) for part in element
+            ])  # fmt: skip
         if kind is np.ndarray:
-            return convert(element)
+            return convert(element, run)
         if kind is dict:
-            return {key: convert_element(part) for key, part in element.items()}
-        return Structure.of(element).map(convert, element)
+            return {key: convert_element(part, run) for key, part in element.items()}
+        return Structure.of(element).map(lambda leaf: convert(leaf, run), element)
 
     return convert_element
 

@@ -16,7 +16,13 @@ from .feed import Convert, Feed, FeedIterator, each_leaf, refused
 
 __all__ = ["converter", "to_jax"]
 
-_Put = Callable[[np.ndarray], Any]
+_Put = Callable[[np.ndarray, Run], Any]
+
+# What XLA's CPU takes as it is. Of anything else it makes a copy some time later, on nobody's account, so that a quick
+# consumer would have a copy of all the data in memory.
+_ALIGNMENT = 64
+# What is smaller is in no slot.
+_SMALLEST_BYTES = 4096
 
 
 def to_jax(
@@ -64,11 +70,11 @@ def converter(device: Any = None, sharding: Any = None) -> Convert:
 
     if sharding is None or isinstance(sharding, jax.sharding.Sharding):
         return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
-    on_host = each_leaf(_leaf_converter(lambda array: array))
+    on_host = each_leaf(_leaf_converter(lambda array, run: array))
     is_here = all(one.is_fully_addressable for one in jax.tree.leaves(sharding))
 
-    def put_all(element: Any, run: Run | None = None) -> Any:
-        arrays = on_host(element)
+    def put_all(element: Any, run: Run) -> Any:
+        arrays = on_host(element, run)
         try:
             if is_here:
                 return jax.device_put(arrays, sharding)
@@ -116,15 +122,15 @@ def _platform(device: Any) -> str:
     return jax.default_backend() if platform is None else platform
 
 
-def _leaf_converter(put: _Put) -> Callable[[Any], Any]:
-    def convert(leaf: Any) -> Any:
+def _leaf_converter(put: _Put) -> Callable[[Any, Run], Any]:
+    def convert(leaf: Any, run: Run) -> Any:
         if isinstance(leaf, (np.ndarray, np.generic)) and _is_known(leaf.dtype):
             array = leaf if isinstance(leaf, np.ndarray) else np.array(leaf)
-            return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+            return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")), run)
         if isinstance(leaf, Sparse) and _is_known(leaf.dtype):
             from jax.experimental.sparse import BCOO
 
-            parts = (put(leaf.values), put(leaf.indices))
+            parts = (put(leaf.values, run), put(leaf.indices, run))
             return BCOO(parts, shape=leaf.shape, indices_sorted=True, unique_indices=True)
         if leaf is None:
             return None
@@ -138,7 +144,7 @@ def _is_known(dtype: np.dtype[Any]) -> bool:
     return (dtype.kind in "biufc" and dtype.char not in "gG") or (dtype.kind == "V" and dtype.type is not np.void)
 
 
-def _onto(target: Any) -> _Put:
+def _onto(target: Any) -> Callable[[np.ndarray], Any]:
     """Puts an array on a device, or on those of a sharding; of which this process has its part, if some are others'."""
     import jax
 
@@ -153,7 +159,7 @@ def _put_function(target: Any) -> _Put:
 
     onto = _onto(target)
 
-    def put(array: np.ndarray) -> Any:
+    def put(array: np.ndarray, run: Run) -> Any:
         try:
             return onto(array)
         except _REFUSALS as error:
@@ -164,25 +170,34 @@ def _put_function(target: Any) -> _Put:
     device = target
     if target is None and jax.config.jax_default_device is None:
         device = jax.local_devices()[0]
-    batched = _batched_device_put()
-    if batched is None or not isinstance(device, jax.Device) or device.platform != "cpu":
+    if not isinstance(device, jax.Device) or device.platform != "cpu":
         return put
+    batched = _batched_device_put()
+    if batched is None:
+        return lambda array, run: put(_aligned(array, run), run)
     placement = jax.sharding.SingleDeviceSharding(device)
     devices, committed = [device], target is not None
     known: dict[Any, Any] = {}
 
-    def put_quickly(array: np.ndarray) -> Any:
+    def put_quickly(array: np.ndarray, run: Run) -> Any:
         key = array.shape, array.dtype
         aval = known.get(key)
         if aval is None:
             if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
-                return put(array)
+                return put(array, run)
             if len(known) > 1000:  # shapes that never come again
                 known.clear()
             aval = known[key] = jax.core.ShapedArray(array.shape, array.dtype)
-        return batched(aval, placement, [array], devices, committed)
+        return batched(aval, placement, [_aligned(array, run)], devices, committed)
 
     return put_quickly
+
+
+def _aligned(array: np.ndarray, run: Run) -> np.ndarray:
+    """The array, or a copy of it in a slot that XLA takes as it is."""
+    address: int = array.__array_interface__["data"][0]
+    is_taken = address % _ALIGNMENT == 0 and array.flags.c_contiguous
+    return array if is_taken or array.nbytes < _SMALLEST_BYTES else run.slots.copied(array)
 
 
 @functools.cache

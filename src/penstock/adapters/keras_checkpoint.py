@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..element import Structure
 from ..errors import BadArgument, BadType, StateError
-from .feed import each_leaf
 
 __all__ = ["keras_checkpoint"]
 
@@ -262,7 +262,7 @@ def _shapes_of(batch: Any) -> Any:
         dtype = "string" if leaf.dtype.kind == "O" else leaf.dtype
         return SimpleNamespace(shape=leaf.shape, dtype=dtype)
 
-    return each_leaf(shape_of)(batch)
+    return Structure.of(batch).map(shape_of, batch)
 
 
 def _check(path: Path, counts: dict[str, int], groups: dict[str, list[Any]], arrays: list[np.ndarray]) -> None:

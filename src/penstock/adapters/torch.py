@@ -81,7 +81,7 @@ def converter(dataset: Dataset, device: Any = None, pin_memory: bool = False, wr
         except (BufferError, TypeError, ValueError):
             return _copied(array)
 
-    def tensor(leaf: Any) -> Any:
+    def tensor(leaf: Any, run: Run) -> Any:
         if isinstance(leaf, (np.ndarray, np.generic)):
             if leaf.dtype.kind == "O":
                 return leaf
