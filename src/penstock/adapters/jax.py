@@ -11,6 +11,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import BadArgument
 from ..leaf import Sparse
+from ..memory.arena import SMALLEST_SLOT_BYTES
 from ..runtime.run import Run
 from .feed import Convert, Feed, FeedIterator, each_leaf, refused
 
@@ -21,8 +22,6 @@ _Put = Callable[[np.ndarray, Run], Any]
 # What XLA's CPU takes as it is. Of anything else it makes a copy some time later, on nobody's account, so that a quick
 # consumer would have a copy of all the data in memory.
 _ALIGNMENT = 64
-# What is smaller is in no slot.
-_SMALLEST_BYTES = 4096
 
 
 def to_jax(
@@ -197,7 +196,7 @@ def _aligned(array: np.ndarray, run: Run) -> np.ndarray:
     """The array, or a copy of it in a slot that XLA takes as it is."""
     address: int = array.__array_interface__["data"][0]
     is_taken = address % _ALIGNMENT == 0 and array.flags.c_contiguous
-    return array if is_taken or array.nbytes < _SMALLEST_BYTES else run.slots.copied(array)
+    return array if is_taken or array.nbytes < SMALLEST_SLOT_BYTES else run.slots.copied(array)
 
 
 @functools.cache

@@ -29,10 +29,10 @@ from .singly import lent_bytes
 from .slot import Slot
 from .slot_memory import give_back, new_base
 
-__all__ = ["Arena", "Slots", "slot_bytes"]
+__all__ = ["SMALLEST_SLOT_BYTES", "Arena", "Slots", "slot_bytes"]
 
-# Smaller arrays cost no page faults, and the allocator is as quick as we are.
-_SMALLEST = 4096
+#: Smaller arrays are in no slot: they cost no page faults, and the allocator is as quick as we are.
+SMALLEST_SLOT_BYTES = 4096
 # Slots of one size that may be out at a time before those with the caller are given up.
 _MOST_HELD = 16
 # A slot that was not among the last so many that were taken is not needed soon.
@@ -463,7 +463,7 @@ def slot_bytes(nbytes: int) -> int:
 
     0 for arrays that are too small to need one.
     """
-    if nbytes < _SMALLEST:
+    if nbytes < SMALLEST_SLOT_BYTES:
         return 0
     step = 1 << max(6, nbytes.bit_length() - 4)
     return -(-nbytes // step) * step

@@ -8,12 +8,10 @@ from typing import Any
 from ..block import Block
 from ..cursor import Feed
 from ..element import nbytes_of
+from ..memory.arena import SMALLEST_SLOT_BYTES
 from ..memory.singly import FEW, num_at_once
 
 __all__ = ["batched_cardinality", "num_batches", "take_blocks"]
-
-# What is smaller is in no slot, and on nobody's account.
-_SMALLEST_SLOT_BYTES = 4096
 
 
 def batched_cardinality(cardinality: int, size: int, drop_remainder: bool) -> int:
@@ -25,7 +23,7 @@ def batched_cardinality(cardinality: int, size: int, drop_remainder: bool) -> in
 
 def num_batches(n: int, first: Any) -> int:
     """How many batches like the first to make at once, of n that were asked for: small ones are many objects."""
-    return n if n <= FEW else min(n, num_at_once(first, min(nbytes_of(first), _SMALLEST_SLOT_BYTES)))
+    return n if n <= FEW else min(n, num_at_once(first, min(nbytes_of(first), SMALLEST_SLOT_BYTES)))
 
 
 def take_blocks(feed: Feed, size: int, keep: Callable[[Block], Block]) -> tuple[list[Block], int]:

@@ -63,7 +63,9 @@ class CycleCursor(Cursor):
         self._block_length = block_length if cycle_length > 1 else 1 << 62
         self._round_length = cycle_length * self._block_length
         self._num_ahead = min(num_ahead, MOST_THREADS)
-        context.share.num_ahead = max(context.share.num_ahead, _MOST_TUNED if num_ahead == AUTOTUNE else num_ahead)
+        context.share.num_ahead = max(
+            context.share.num_ahead, _MOST_TUNED if num_ahead == AUTOTUNE else self._num_ahead
+        )
         self._supply = Supply(context)
         self._carrying = Carrying(context, cycle_length)
         # Of elements whose datasets were read at once: their arrays may lie in what was given last.

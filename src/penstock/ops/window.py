@@ -84,8 +84,9 @@ class Window(Op):
         return is_stacked and self._every == 1 and self.shift <= self._num_held
 
     def cut_to(self, num_elements: int) -> Op | None:
+        assert self.shift is not None
         # One more than there are: then the first window is as short as it was, and there is no second one.
-        size, shift, stride = (min(n or 1, num_elements + 1) for n in (self.size, self.shift, self.stride))
+        size, shift, stride = (min(n, num_elements + 1) for n in (self.size, self.shift, self.stride))
         cut = dataclasses.replace(self, size=size, shift=shift, stride=stride)
         return None if cut == self else cut
 
