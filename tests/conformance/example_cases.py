@@ -60,9 +60,14 @@ class Case:
         return has_no_values or (self.is_damaged and bool(self.lists))
 
     @property
-    def is_unseen_in_graphs(self) -> bool:
-        """Whether tf.data's functions return what is no sparse tensor, which only a batch of it finds out."""
-        return any(getattr(feature, "already_sorted", False) for feature in self.features.values())
+    def is_looser_in_graphs(self) -> bool:
+        """Whether functions of tf.data may take what `tf.io` refuses where it knows the shapes: see docs/records.md."""
+        return any(
+            any(isinstance(partition, _R.ValueRowIds) for partition in feature.partitions) and not feature.validate
+            if isinstance(feature, _R)
+            else getattr(feature, "already_sorted", False)
+            for feature in self.features.values()
+        )
 
     @property
     def _batch(self) -> Any:

@@ -15,7 +15,8 @@ import tensorflow as tf
 
 import penstock as ps
 from tests.conformance.compare_examples import batches
-from tests.conformance.examples import same
+from tests.conformance.dealt_records import dealt
+from tests.conformance.examples import outcome, same
 
 IOS = (tf.io, ps.io)
 R = tf.io.RaggedFeature
@@ -65,9 +66,13 @@ def features_of(name: str, validate: bool) -> dict[str, Any]:
     return {"f": R(tf.int64, "v", PARTITIONS[name][0], tf.int64, validate)}
 
 
+def ints(record: dict[str, list[int]]) -> dict[str, np.ndarray]:
+    return {key: np.array(numbers, np.int64) for key, numbers in record.items()}
+
+
 def records_of(name: str) -> list[bytes]:
     _, values = INDICES.get(name) or PARTITIONS[name]
-    return [ps.io.encode_example({key: np.array(given, np.int64) for key, given in each.items()}) for each in values]
+    return [ps.io.encode_example(ints(each)) for each in values]
 
 
 CASES = [(name, validate) for name in PARTITIONS for validate in (False, True)] + [(name, False) for name in INDICES]
@@ -81,6 +86,35 @@ def test_a_batch_is_judged_as_a_whole(name: str, validate: bool) -> None:
         assert same(*asked) != "refused"
     asked = [functools.partial(io.parse_example, records[:1] * 3, features) for io in IOS]
     assert same(*asked) == "refused"
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_batches_are_judged_as_a_whole(part: int) -> None:
+    num_whole = 0
+    for number in range(200 * part, 200 * part + 200):
+        feature, values = dealt(number)
+        features = {"f": feature}
+        records = [ps.io.encode_example(ints(record)) for record in values]
+        asked = [functools.partial(io.parse_example, records, features) for io in IOS]
+        if same(*asked, (number, feature, values)) != "refused":
+            alone = [outcome(functools.partial(ps.io.parse_single_example, record, features)) for record in records]
+            num_whole += "refused" in alone
+    assert num_whole > 100
+
+
+def test_random_contexts_and_steps_are_judged_as_a_whole() -> None:
+    for number in range(200):
+        feature, values = dealt(number)
+        if not isinstance(feature, R):
+            continue
+        features = {"f": feature}
+        contexts = [ps.io.encode_sequence_example(ints(record), {}) for record in values]
+        asked = [functools.partial(io.parse_sequence_example, contexts, features) for io in IOS]
+        same(*asked, (number, feature, values))
+        steps = list(map(ints, values))
+        lists = ps.io.encode_sequence_example({}, {key: [step[key] for step in steps] for key in steps[0]})
+        asked = [functools.partial(io.parse_sequence_example, [lists, lists], None, features) for io in IOS]
+        same(*asked, (number, feature, values))
 
 
 # Records without values, which fit: a run begins with blocks of one record, and only larger ones can be taken whole.
@@ -105,3 +139,14 @@ def test_sparse_tensors_that_are_none_are_refused_at_once(tmp_path: Path) -> Non
             writer.write(record)
     assert batches(ps, ps.io, tmp_path / "records", features) == ["record", "record"]
     assert batches(tf.data, tf.io, tmp_path / "records", features) == ["record"]  # the batch finds it out
+
+
+def test_numbers_of_rows_are_counted_in_pipelines_too(tmp_path: Path) -> None:
+    features = features_of("ids", False)
+    record = ps.io.encode_example({"v": [7, 8], "p": [1, 0, 0]})
+    with ps.io.TFRecordWriter(tmp_path / "records") as writer:
+        writer.write(record)
+    asked = [functools.partial(io.parse_single_example, record, features) for io in IOS]
+    assert same(*asked) == "refused"
+    assert batches(ps, ps.io, tmp_path / "records", features) == ["record"]
+    assert batches(tf.data, tf.io, tmp_path / "records", features) != ["record"]  # two zeros for two values
