@@ -54,10 +54,14 @@ class Case:
     def is_fatal(self) -> bool:
         """Whether TensorFlow may end the process on a record that is to be refused.
 
-        In lists it skips strings without looking where they end, and to a shape of no values it writes those that come.
+        In lists it skips strings without looking where they end; to a shape of no values it writes those that come, and
+        to any shape the floats that are not packed.
         """
-        has_no_values = any(0 in getattr(feature, "shape", ()) for feature in self.features.values())
-        return has_no_values or (self.is_damaged and bool(self.lists))
+        fixed = [feature for feature in self.features.values() if isinstance(feature, tf.io.FixedLenFeature)]
+        if any(0 in feature.shape for feature in fixed) or (self.is_damaged and self.lists):
+            return True
+        has_unpacked = any(b"\x0d" in record for record in self.records)  # the tag of such a float
+        return has_unpacked and any(feature.dtype == "float32" for feature in fixed)
 
     @property
     def is_looser_in_graphs(self) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.io import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature
+from tests.native import wire
 
 encode = ps.io.encode_example
 
@@ -167,6 +168,15 @@ def test_a_dict_of_features_that_changes_is_seen() -> None:
         if size != 2:
             with pytest.raises(ps.errors.RecordError):
                 ps.io.parse_single_example(GOOD, {"a": FixedLenFeature([size], float)})
+
+
+def test_floats_beyond_a_shape_are_counted_and_not_written() -> None:
+    given = [wire.unpacked_floats(1), wire.unpacked_floats(*range(5000))]
+    records = [wire.example(wire.entry(b"x", floats)) for floats in given]
+    memory = np.full(1000, -1, np.float32)
+    with pytest.raises(ps.errors.RecordError, match="'x' of record 1: expected 1 values of float32, got 5000"):
+        ps.io.ExampleParser({"x": FixedLenFeature([1], float)}).parse_block(records, {"x": memory[:2].reshape(2, 1)})
+    assert (memory[2:] == -1).all()
 
 
 WRONG_PARTITIONS = {
