@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-__all__ = ["difference", "map_difference"]
+__all__ = ["batches", "difference", "map_difference", "pipeline_difference"]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -30,11 +30,18 @@ class Refused(str):
     """That an answer is an error: "record" or "features", whichever it is about."""
 
 
+_ABOUT_RECORDS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.ResourceExhaustedError,  # in a graph, where a record claims rows without number
+    UnicodeDecodeError,  # TensorFlow puts the record into some of its texts, and cannot make a str of it
+    ps.errors.RecordError,
+)
+
+
 def _answer(ask: Any) -> Any:
     try:
         return normal(ask())
-    # TensorFlow puts the record into some of its texts, and cannot make a str of it.
-    except (tf.errors.InvalidArgumentError, UnicodeDecodeError, ps.errors.RecordError):
+    except _ABOUT_RECORDS:
         return Refused("record")
     except (ValueError, TypeError, ps.errors.PenstockError):
         return Refused("features")
@@ -53,36 +60,62 @@ def difference(case: Case) -> str | None:
     theirs = _answer(lambda: case.ask(tf.io))
     if _is_same(theirs, ours):
         return None
-    if isinstance(ours, Refused) and _is_known(case, theirs):
-        return None
     return f"TensorFlow: {theirs}\n  penstock:   {ours}"
 
 
-def _is_known(case: Case, theirs: Any) -> bool:
-    """Whether TensorFlow answers only because it looks at a batch as a whole, where here each record must fit."""
-    if case.api == "batch" and any(isinstance(each, tf.io.SparseFeature) for each in case.features.values()):
-        alone = [_answer(lambda r=record: tf.io.parse_single_example(r, case.features)) for record in case.records]
-        if any(isinstance(answer, Refused) for answer in alone):
-            return True
-    return _is_same(theirs, _answer(lambda: case.without_validate().ask(ps.io)))
+# A run begins with blocks of one record: those of a case come more than once, so that some are in larger ones.
+_NUM_TIMES = 4
+
+
+def _file_of(case: Case, folder: Path) -> Path:
+    path = folder / "records"
+    with ps.io.TFRecordWriter(path) as writer:
+        for record in case.records * _NUM_TIMES:
+            writer.write(record)
+    return path
 
 
 def map_difference(case: Case, folder: Path) -> str | None:
     """The same of a case's records parsed one by one there, and by blocks here."""
     features = case.features
-    path = folder / "records"
-    with ps.io.TFRecordWriter(path) as writer:
-        for record in case.records:
-            writer.write(record)
-    dataset = ps.TFRecordDataset(path).map(lambda record: ps.io.parse_single_example(record, features))
-    run = iter(dataset)
-    ours = [_answer(lambda: next(run)) for _ in case.records]
+    dataset = ps.TFRecordDataset(_file_of(case, folder))
+    run = iter(dataset.map(lambda record: ps.io.parse_single_example(record, features)))
+    ours = [_answer(lambda: next(run)) for _ in case.records * _NUM_TIMES]
     if case.is_fatal and any(isinstance(answer, Refused) for answer in ours):
         return None
     theirs = [_answer(lambda r=record: tf.io.parse_single_example(r, features)) for record in case.records]
-    if next(run, None) is None and all(map(_is_same, theirs, ours)):
+    if next(run, None) is None and all(map(_is_same, theirs * _NUM_TIMES, ours)):
         return None
     return f"TensorFlow: {theirs}\n  penstock:   {ours}"
+
+
+def batches(data: Any, io: Any, path: Path, features: dict[str, Any]) -> list[Any]:
+    """The answers of a pipeline of tf.data or penstock that parses records one by one, then makes batches of them."""
+    dataset = data.TFRecordDataset(str(path)).map(lambda record: io.parse_single_example(record, features)).batch(2)
+    if data is tf.data:
+        options = tf.data.Options()
+        options.experimental_optimization.map_and_batch_fusion = False  # lest an error cost more than its own record
+        dataset = dataset.with_options(options)
+    run, answers = iter(dataset), []
+    try:
+        while True:
+            answers.append(_answer(lambda: next(run)))
+    except StopIteration:
+        return answers
+
+
+def pipeline_difference(case: Case, folder: Path) -> str | None:
+    """The same of batches of a case's records, each of which is parsed alone."""
+    if isinstance(_answer(lambda: ps.io.parse_example([], case.features)), Refused):
+        return None
+    path = _file_of(case, folder)
+    ours = batches(ps, ps.io, path, case.features)
+    if any(isinstance(answer, Refused) for answer in ours) and (case.is_fatal or case.is_looser_in_graphs):
+        return None
+    theirs = batches(tf.data, tf.io, path, case.features)
+    # Arrays that cannot be stacked are no fault of a record here.
+    refusals = [[isinstance(answer, Refused) or answer for answer in answers] for answers in (theirs, ours)]
+    return None if refusals[0] == refusals[1] else f"tf.data:  {theirs}\n  penstock: {ours}"
 
 
 def _ask(first: int, last: int, progress: Path) -> None:
@@ -90,9 +123,11 @@ def _ask(first: int, last: int, progress: Path) -> None:
         for number in range(first, last):
             progress.write_text(str(number))
             case = case_of(number)
-            for found in (difference(case), map_difference(case, Path(folder)) if case.api == "batch" else None):
-                if found:
-                    print(f"case {number}, {case.api}\n  {found}", flush=True)
+            found = [difference(case)]
+            if case.api == "batch":
+                found += [map_difference(case, Path(folder)), pipeline_difference(case, Path(folder))]
+            for text in filter(None, found):
+                print(f"case {number}, {case.api}\n  {text}", flush=True)
 
 
 def main(first: int, last: int) -> None:

@@ -1,7 +1,8 @@
 """Random questions to parsers of Examples: features of all kinds, and records that mostly have them.
 
 A case follows from its number alone. Its records are right for the most part; in some a feature is missing, empty, of
-another kind or length, comes twice, or a few bytes are damaged.
+another kind or length, comes twice, or a few bytes are damaged. In some batches two records have each other's values
+under a key: as a whole it is right, record by record it is not.
 """
 
 from __future__ import annotations
@@ -53,18 +54,24 @@ class Case:
     def is_fatal(self) -> bool:
         """Whether TensorFlow may end the process on a record that is to be refused.
 
-        In lists it skips strings without looking where they end, and to a shape of no values it writes those that come.
+        In lists it skips strings without looking where they end; to a shape of no values it writes those that come, and
+        to any shape the floats that are not packed.
         """
-        has_no_values = any(0 in getattr(feature, "shape", ()) for feature in self.features.values())
-        return has_no_values or (self.is_damaged and bool(self.lists))
+        fixed = [feature for feature in self.features.values() if isinstance(feature, tf.io.FixedLenFeature)]
+        if any(0 in feature.shape for feature in fixed) or (self.is_damaged and self.lists):
+            return True
+        has_unpacked = any(b"\x0d" in record for record in self.records)  # the tag of such a float
+        return has_unpacked and any(feature.dtype == "float32" for feature in fixed)
 
-    def without_validate(self) -> Case:
-        """The same, but nothing is said of how partitions must fit."""
-        features, lists = (
-            {name: f._replace(validate=False) if isinstance(f, _R) else f for name, f in given.items()}
-            for given in (self.features, self.lists)
+    @property
+    def is_looser_in_graphs(self) -> bool:
+        """Whether functions of tf.data may take what `tf.io` refuses where it knows the shapes: see docs/records.md."""
+        return any(
+            any(isinstance(partition, _R.ValueRowIds) for partition in feature.partitions) and not feature.validate
+            if isinstance(feature, _R)
+            else getattr(feature, "already_sorted", False)
+            for feature in self.features.values()
         )
-        return dataclasses.replace(self, features=features, lists=lists)
 
     @property
     def _batch(self) -> Any:
@@ -80,6 +87,9 @@ class _Maker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.columns: dict[str, _Column] = {}
+        # Of the record that is made: how many values more than usual there are under keys that must agree, and steps.
+        self.num_more = self.num_steps = 0
+        self.is_right = rng.random() < 0.3  # whether each feature is what is asked for, in the record it is made for
         self.has_damaged = False
 
     def features(self, classes: list[str]) -> dict[str, Any]:
@@ -125,28 +135,33 @@ class _Maker:
         dtype = self._dtype()
         split_dtype = self.rng.choice([tf.int32, tf.int64])
         value_key = self.rng.choice([None, None, "v"])
-        # How many values there are is fixed for the feature, so that partitions of the same record can fit.
-        size = self.rng.choice([0, 1, 2, 3, 4, 6])
-        self._column(value_key or name, dtype, lambda rng: size)
+        # How many values there are is fixed for the record, so that its partitions can fit.
+        size = self._size([0, 1, 2, 3, 4, 6])
+        self._column(value_key or name, dtype, lambda rng: size())
         partitions = []
         for key in self.rng.choice([(), ("p",), ("p",), ("q", "p")])[::-1]:
             partition, size = self._partition(key, size)
             partitions.insert(0, partition)
         return _R(getattr(tf, dtype), value_key, partitions, split_dtype, self.rng.random() < 0.4)
 
-    def _partition(self, key: str, size: int) -> tuple[Any, int]:
+    def _size(self, usual: list[int]) -> Callable[[], int]:
+        """A number of values, which differs from record to record."""
+        size = self.rng.choice(usual)
+        return lambda: size + self.num_more
+
+    def _partition(self, key: str, size: Callable[[], int]) -> tuple[Any, Callable[[], int]]:
         """A partition of `size` items, and how many rows it makes."""
         kind = self.rng.choice(["RowSplits", "RowLengths", "RowStarts", "RowLimits", "ValueRowIds", "UniformRowLength"])
         if kind == "UniformRowLength":
             length = self.rng.choice([1, 2, 3])
-            return _R.UniformRowLength(length), size // length
+            return _R.UniformRowLength(length), lambda: size() // length
         rows = self.rng.choice([1, 2, 3])
         seed = self.rng.random()
 
         def values(rng: random.Random) -> list[int]:
             # Mostly the same cut of each record, so that partitions fit each other.
             cut = random.Random(seed)
-            splits = [0, *sorted(cut.randrange(size + 1) for _ in range(rows - 1)), size]
+            splits = [0, *sorted(cut.randrange(size() + 1) for _ in range(rows - 1)), size()]
             lengths = [b - a for a, b in itertools.pairwise(splits)]
             found = {
                 "RowSplits": splits,
@@ -155,6 +170,8 @@ class _Maker:
                 "RowLimits": splits[1:],
                 "ValueRowIds": [i for i, length in enumerate(lengths) for _ in range(length)],
             }[kind]
+            if self.is_right:
+                return found
             if found and rng.random() < 0.12:
                 found[rng.randrange(len(found))] += rng.choice([-2, -1, 1, 1, 2])
             if rng.random() < 0.05:
@@ -162,18 +179,18 @@ class _Maker:
             return found
 
         self.columns[key] = ("int64", values)
-        return getattr(_R, kind)(key), rows
+        return getattr(_R, kind)(key), lambda: rows
 
     def sparse(self, name: str) -> Any:
         dtype = self._dtype()
-        size = self.rng.choice([0, 1, 2, 3])
-        self._column("v", dtype, lambda rng: size)
+        size = self._size([0, 1, 2, 3])
+        self._column("v", dtype, lambda rng: size())
         keys = self.rng.choice(["i", ["i"], ["i", "j"]])
         sizes = [self.rng.choice([2, 3, 5]) for _ in keys] if isinstance(keys, list) else self.rng.choice([2, 3, 5])
         for key, limit in zip(keys, sizes if isinstance(sizes, list) else [sizes], strict=True):
             self.columns[key] = (
                 "int64",
-                lambda rng, limit=limit: [rng.randrange(limit + (rng.random() < 0.05)) for _ in range(size)],
+                lambda rng, limit=limit: [rng.randrange(limit + (rng.random() < 0.05)) for _ in range(size())],
             )
         return tf.io.SparseFeature(keys, "v", getattr(tf, dtype), sizes, self.rng.random() < 0.3)
 
@@ -195,7 +212,7 @@ class _Maker:
     def _feature(self, key: str) -> bytes | None:
         rng = self.rng
         dtype, values = self.columns[key]
-        match rng.choices(range(6), [80, 4, 3, 3, 4, 6])[0]:
+        match 0 if self.is_right else rng.choices(range(6), [80, 4, 3, 3, 4, 6])[0]:
             case 0:
                 return _encoded(rng, dtype, values(rng))
             case 1:
@@ -210,30 +227,34 @@ class _Maker:
             case _:
                 return _encoded(rng, dtype, [_value(rng, dtype) for _ in range(_few(rng))])
 
-    def example(self) -> bytes:
-        return wire.example(*self._entries(self.feature)) if self.rng.random() < 0.97 else b""
+    def feature_list(self, key: str) -> bytes | None:
+        if self.rng.random() < 0.06:
+            return None
+        count = self.num_steps if self.rng.random() < 0.85 else _few(self.rng)
+        return self._perhaps_damaged(wire.steps(*[self.feature(key) or b"" for _ in range(count)]), 0.02)
 
-    def _entries(self, make: Callable[[str], bytes | None]) -> list[bytes]:
+    def maps(self, count: int, make: Callable[[str], bytes | None]) -> list[bytes]:
+        """Of each record its entries, with what `make` makes for their keys."""
+        records = [self._made(make) for _ in range(count)]
+        if count > 1 and self.columns and self.rng.random() < 0.4:
+            key = self.rng.choice(list(self.columns))
+            one, other = self.rng.sample(records, 2)
+            one[key], other[key] = other[key], one[key]
+        return [b"".join([*map(_entry, record.items()), *self._one_more(record, make)]) for record in records]
+
+    def _made(self, make: Callable[[str], bytes | None]) -> dict[str, bytes | None]:
+        self.num_more = self.rng.choice([0, 0, 0, 1, 2])
+        self.num_steps = self.rng.choice([0, 1, 2, 3])
         keys = list(self.columns)
         self.rng.shuffle(keys)
-        if self.rng.random() < 0.1:
-            keys += [self.rng.choice([*keys, "other"]) if keys else "other"]
-        made = [(key, make(key) if key in self.columns else wire.ints(1)) for key in keys]
-        return [wire.entry(key.encode(), feature) for key, feature in made if feature is not None]
+        return {key: make(key) for key in keys}
 
-    def entries(self) -> bytes:
-        return b"".join(self._entries(self.feature))
-
-    def list_entries(self) -> bytes:
-        num_steps = self.rng.choice([0, 1, 2, 3])
-
-        def feature_list(key: str) -> bytes | None:
-            if self.rng.random() < 0.06:
-                return None
-            count = num_steps if self.rng.random() < 0.85 else _few(self.rng)
-            return self._perhaps_damaged(wire.steps(*[self.feature(key) or b"" for _ in range(count)]), 0.02)
-
-        return b"".join(self._entries(feature_list))
+    def _one_more(self, record: dict[str, Any], make: Callable[[str], bytes | None]) -> list[bytes]:
+        """Sometimes an entry whose key nobody asked for, or that came already."""
+        if self.rng.random() >= 0.1:
+            return []
+        key = self.rng.choice([*record, "other"])
+        return [_entry((key, make(key) if key in self.columns else wire.ints(1)))]
 
 
 def case_of(number: int) -> Case:
@@ -243,11 +264,13 @@ def case_of(number: int) -> Case:
     if not api.endswith(("sequence", "sequences")):
         maker = _Maker(rng)
         features = maker.features(["fixed", "varlen", "padded", "ragged", "ragged", "sparse"])
-        return _case(rng, api, features, {}, [maker.example() for _ in range(count)], maker)
+        records = [wire.example(each) if rng.random() < 0.97 else b"" for each in maker.maps(count, maker.feature)]
+        return _case(rng, api, features, {}, records, maker)
     context, lists = _Maker(rng), _Maker(rng)
     features = context.features(["fixed", "varlen", "ragged"]) if rng.random() < 0.6 else {}
     list_features = lists.features(["steps", "steps", "varlen", "ragged", "ragged"])
-    records = [wire.sequence_example(context.entries(), lists.list_entries()) for _ in range(count)]
+    contexts = context.maps(count, context.feature)
+    records = list(map(wire.sequence_example, contexts, lists.maps(count, lists.feature_list)))
     return _case(rng, api, features, list_features, records, context, lists)
 
 
@@ -262,6 +285,11 @@ def _case(
             is_damaged = True
             records[at] = damaged
     return Case(api, features, lists, records, is_damaged)
+
+
+def _entry(of: tuple[str, bytes | None]) -> bytes:
+    key, value = of
+    return b"" if value is None else wire.entry(key.encode(), value)
 
 
 def _few(rng: random.Random) -> int:

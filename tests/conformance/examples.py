@@ -20,7 +20,7 @@ def normal(value: Any) -> Any:
         return tuple(normal(part) for part in value)
     kind = type(value).__name__
     if kind in ("SparseTensor", "Sparse"):
-        return ("sparse", normal(value.indices), normal(value.values), normal(value.dense_shape))
+        return ("sparse", normal(value.indices), _in_one_order(value), normal(value.dense_shape))
     if kind in ("RaggedTensor", "Ragged"):
         _check_ragged(value)
         return ("ragged", normal(value.values), normal(value.row_splits))
@@ -29,6 +29,14 @@ def normal(value: Any) -> Any:
         return value
     array = np.asarray(value)
     return (array.tolist() if array.dtype == object else array.tobytes(), array.shape, str(array.dtype))
+
+
+def _in_one_order(sparse: Any) -> Any:
+    """The values; those with the same index sorted, since TensorFlow brings them into any order."""
+    indices, values = np.asarray(sparse.indices), np.asarray(sparse.values)
+    runs = np.cumsum([0, *(np.diff(indices, axis=0) != 0).any(axis=1)])
+    order = sorted(range(len(values)), key=lambda place: (runs[place], repr(values[place])))
+    return normal(values[order])
 
 
 def _check_ragged(value: Any) -> None:

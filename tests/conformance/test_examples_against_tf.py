@@ -324,17 +324,6 @@ def test_partitions_that_make_nothing_ragged_are_refused_by_both_in_datasets(nam
     assert same(theirs, ours, name) == "refused"
 
 
-def test_rows_over_the_ends_of_records() -> None:
-    records = [ps.io.encode_example({"v": [1, 2], "p": [1, 2]}), ps.io.encode_example({"v": [3, 4], "p": [1]})]
-    lengths = [RAGGED.RowLengths("p")]
-    asked = [functools.partial(io.parse_example, records, {"v": RAGGED(tf.int64, None, lengths)}) for io in IOS]
-    assert same(*asked) != "refused"
-    # Where somebody asks for it, penstock looks at each record.
-    strict = {"v": RAGGED(tf.int64, None, lengths, validate=True)}
-    assert outcome(lambda: tf.io.parse_example(records, strict)) == outcome(asked[1])
-    assert outcome(lambda: ps.io.parse_example(records, strict)) == "refused"
-
-
 @pytest.mark.parametrize("validate", [False, True])
 def test_steps_of_partitions_that_are_not_as_many(validate: bool) -> None:
     first = ps.io.encode_sequence_example({}, {"v": [[1, 2], [3]], "p": [[2]]})
@@ -370,15 +359,6 @@ def test_sparse_features(keys: Any, already_sorted: bool) -> None:
     for given in (record, b"", uneven, [record, b"", record], [record, uneven], [b""]):
         asked = [functools.partial(io.parse_example, given, features) for io in IOS]
         assert (same(*asked, keys) == "refused") == (given is uneven or given == [record, uneven])
-
-
-def test_indices_are_compared_with_values_record_by_record() -> None:
-    records = [ps.io.encode_example({"i": [0, 1], "v": [5]}), ps.io.encode_example({"i": [0], "v": [6, 7]})]
-    features = {"s": tf.io.SparseFeature("i", "v", tf.int64, 2)}
-    theirs = tf.io.parse_example(records, features)["s"]
-    assert theirs.values.numpy().tolist() == [5, 6, 7]
-    assert theirs.indices.numpy()[:, 0].tolist() == [0, 0, 1]  # the 6 is the second record's
-    assert outcome(lambda: ps.io.parse_example(records, features)) == "refused"
 
 
 def test_an_empty_batch_of_sequence_examples() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.compare_examples import difference, map_difference
+from tests.conformance.compare_examples import difference, map_difference, pipeline_difference
 from tests.conformance.example_cases import APIS, case_of
 
 
@@ -24,3 +24,9 @@ def test_records_parsed_by_blocks(tmp_path: Path) -> None:
     for number in range(APIS.index("batch"), 400, len(APIS)):
         case = case_of(number)
         assert not (found := map_difference(case, tmp_path)), f"{case}\n  {found}"
+
+
+def test_records_parsed_one_by_one_and_batched(tmp_path: Path) -> None:
+    for number in range(APIS.index("batch"), 400, len(APIS)):
+        case = case_of(number)
+        assert not (found := pipeline_difference(case, tmp_path)), f"{case}\n  {found}"

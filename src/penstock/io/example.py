@@ -242,6 +242,9 @@ def parse_example(
 ) -> dict[str, Any]:
     """Parses a batch of Examples in one go.
 
+    Partitions and indices must fit the values of the batch as a whole, as in TensorFlow: where one record has too few
+    and another as many too many, some values end up with other records than those that hold them.
+
     Args:
         serialized: A list or an array of records. One record alone is parsed as by `parse_single_example`.
         features: What to parse, by name: `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature`,

@@ -71,15 +71,25 @@ def sparse_of_lists(lists: Lists, step_splits: np.ndarray) -> Sparse:
     return Sparse(indices, lists.values, np.array(sizes, dtype=np.int64))
 
 
-def placed(name: str, feature: SparseFeature, lists: Lists, indices: list[Lists]) -> Sparse:
+def placed(name: str, feature: SparseFeature, lists: Lists, indices: list[Lists], *, alone: bool = False) -> Sparse:
     """Values in the places that other features say: record, and an index for each of the feature's dimensions.
 
+    As in TensorFlow, a value belongs to the record that has its first index, and nothing but the whole must be right: a
+    record that has too many indices gets values of its neighbours.
+
+    Args:
+        name: What errors call the feature.
+        feature: Where values and indices are.
+        lists: What is under its `value_key`.
+        indices: What is under each of its index keys.
+        alone: Whether each record must be what it is when parsed by itself.
+
     Raises:
-        RecordError: A record has not as many indices as values.
+        RecordError: There are not as many indices as values.
     """
     for key, given in zip(feature.index_keys, indices, strict=True):
         uneven = np.flatnonzero(given.splits != lists.splits)
-        if uneven.size:
+        if uneven.size and (alone or given.splits[-1] != lists.splits[-1]):
             record = int(uneven[0]) - 1
             raise record_error(
                 f"feature {name!r} of record {record}: expected as many indices as values, got {given[record].size} of "
@@ -87,7 +97,7 @@ def placed(name: str, feature: SparseFeature, lists: Lists, indices: list[Lists]
                 record,
                 name,
             )
-    columns = [_places(lists.splits)[0], *[given.values for given in indices]]
+    columns = [_places(indices[0].splits)[0], *[given.values for given in indices]]
     values = lists.values
     if not feature.already_sorted:
         order = np.lexsort(columns[::-1])

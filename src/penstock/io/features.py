@@ -247,8 +247,9 @@ class RaggedFeature:
         partitions: How values are cut into rows, outermost first: `RaggedFeature.RowSplits(key)`, `RowLengths(key)`,
             `RowStarts(key)`, `RowLimits(key)`, `ValueRowIds(key)` or `UniformRowLength(length)`.
         row_splits_dtype: int32 or int64.
-        validate: Whether partitions must fit the values of each record. If not, only those of a whole batch must, as in
-            TensorFlow: where one record has too few and the next as many too many, rows run over the end of a record.
+        validate: Whether also `ValueRowIds` must not go back, and feature lists must have as many steps as their
+            partitions in each record. That partitions fit the values is always asked for, as in TensorFlow of a whole
+            batch: where one record has too few and the next as many too many, rows run over the end of a record.
 
     >>> RaggedFeature("int64", partitions=[RaggedFeature.RowLengths("lengths")]).partitions
     (RowLengths(key='lengths'),)

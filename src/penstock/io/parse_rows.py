@@ -94,7 +94,7 @@ class RowParser:
                 made[name] = cut_batch(name, feature, lists[feature.value_key or name], lists, alone=True)
             elif isinstance(feature, SparseFeature):
                 indices = [lists[key] for key in feature.index_keys]
-                sparse = placed(name, feature, lists[feature.value_key], indices)
+                sparse = placed(name, feature, lists[feature.value_key], indices, alone=True)
                 own = np.ascontiguousarray(sparse.indices[:, 1:])
                 made[name] = Sparse(own, sparse.values, sparse.dense_shape[1:])
         return made

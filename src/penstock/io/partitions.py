@@ -1,8 +1,8 @@
 """Values cut into rows, as the partitions of a `RaggedFeature` say.
 
 The arithmetic is TensorFlow's, in the dtype of the row splits. Alone, a record's numbers are row splits at once; in a
-batch they are moved to where the record begins, and nothing but the whole must be right: a record whose numbers do not
-fit its values can take some from its neighbours. With `validate=True`, and where a block is cut into records
+batch they are moved to where the record begins, and nothing but the whole must be right, `validate=True` or not: a
+record whose numbers do not fit its values can take some from its neighbours. Where a block is cut into records
 afterwards, that is refused. What would be no ragged array at all is always refused, as it is by tf.data when a function
 returns it.
 """
@@ -158,26 +158,25 @@ def _batch(feature: RaggedFeature, lists: Lists, numbers: Mapping[str, Lists], a
     dtype = feature.row_splits_dtype
     values: Any = lists.values
     splits = lists.splits.astype(dtype)  # which items of `values` each record has
-    each_fits = alone or feature.validate
     for partition in reversed(feature.partitions):
         given = None
         try:
             if isinstance(partition, UniformRowLength):
-                _require(not each_fits or not (splits % partition.length).any())
+                _require(not alone or not (splits % partition.length).any())
                 values, splits = _uniform(partition, values, dtype), splits // partition.length
                 continue
             given = numbers[partition.key]
             if alone and isinstance(partition, RowSplits):
                 _require(given.lengths.all() and not given.values[given.splits[:-1]].any())
             moved, outer = _moved(partition, Lists(given.values.astype(dtype), given.splits), splits)
-            if each_fits:
+            if alone or feature.validate:
                 _check_order(partition, moved)
             is_splits = isinstance(partition, RowSplits)
             inner = _after_zero(moved) if is_splits else _splits(partition, moved, len(values))
             rows = _rows(values, inner)
             _require(outer[-1] == len(rows))
             # What the rows of the records so far hold is what the records have.
-            _require(not each_fits or np.array_equal(inner[outer], splits))
+            _require(not alone or np.array_equal(inner[outer], splits))
             values, splits = rows, outer.astype(dtype)
         except _Unfit:
             raise _unfit(partition, None if given is None else given.values, len(values)) from None

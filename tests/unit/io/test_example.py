@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.io import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature, VarLenFeature
+from tests.native import wire
 
 encode = ps.io.encode_example
 
@@ -169,6 +170,15 @@ def test_a_dict_of_features_that_changes_is_seen() -> None:
                 ps.io.parse_single_example(GOOD, {"a": FixedLenFeature([size], float)})
 
 
+def test_floats_beyond_a_shape_are_counted_and_not_written() -> None:
+    given = [wire.unpacked_floats(1), wire.unpacked_floats(*range(5000))]
+    records = [wire.example(wire.entry(b"x", floats)) for floats in given]
+    memory = np.full(1000, -1, np.float32)
+    with pytest.raises(ps.errors.RecordError, match="'x' of record 1: expected 1 values of float32, got 5000"):
+        ps.io.ExampleParser({"x": FixedLenFeature([1], float)}).parse_block(records, {"x": memory[:2].reshape(2, 1)})
+    assert (memory[2:] == -1).all()
+
+
 WRONG_PARTITIONS = {
     "RowSplits": [[], [0, 3], [1, 2], [0, 2, 1, 2], [0, 1]],
     "RowLengths": [[], [3], [1], [3, -1]],
@@ -192,8 +202,8 @@ def test_partitions_that_do_not_fit_are_refused(kind: str) -> None:
             with pytest.raises(ps.errors.RecordError, match=re.escape(f"'r': its 2 items cannot be cut as {kind}(")):
                 ps.io.parse_single_example(bad, alone)
         if (kind, numbers) != ("RowSplits", [1, 2]):  # of which a batch takes only the 2
-            with pytest.raises(ps.errors.RecordError, match=re.escape("'r' of record 1: its 2 items cannot be cut as")):
-                ps.io.parse_example([right, bad, right], feature)
+            with pytest.raises(ps.errors.RecordError, match=re.escape("'r' of record 0: its 2 items cannot be cut as")):
+                ps.io.parse_example([bad], feature)
     if kind == "RowSplits":  # there is no 0 to begin with
         with pytest.raises(ps.errors.RecordError, match="its 0 items cannot be cut as RowSplits"):
             ps.io.parse_single_example(b"", feature)
@@ -201,13 +211,25 @@ def test_partitions_that_do_not_fit_are_refused(kind: str) -> None:
         assert ps.io.parse_single_example(b"", feature)["r"].to_list() == []
 
 
-def test_only_with_validate_each_record_must_fit() -> None:
+@pytest.mark.parametrize("validate", [False, True])
+def test_partitions_must_fit_a_batch_as_a_whole(validate: bool) -> None:
+    right = encode({"a": [0.0], "p": [1]})
     lengths = [encode({"a": [1.0, 2.0], "p": [1, 2]}), encode({"a": [3.0, 4.0], "p": [1]})]
-    partitions = [RaggedFeature.RowLengths("p")]
-    found = ps.io.parse_example(lengths, {"a": RaggedFeature(float, partitions=partitions)})["a"]
-    assert found.to_list() == [[[1], [2, 3]], [[4]]]
-    with pytest.raises(ps.errors.RecordError, match=r"'a' of record 0: its 2 items .* says: \[1, 2\]"):
-        ps.io.parse_example(lengths, {"a": RaggedFeature(float, partitions=partitions, validate=True)})
+    features = {"a": RaggedFeature(float, partitions=[RaggedFeature.RowLengths("p")], validate=validate)}
+    found = ps.io.parse_example([right, *lengths], features)["a"]
+    assert found.to_list() == [[[0]], [[1], [2, 3]], [[4]]]
+    with pytest.raises(ps.errors.RecordError, match=r"'a' of record 1: its 2 items .* says: \[1, 2\]") as caught:
+        ps.io.parse_example([right, lengths[0]], features)
+    assert caught.value.record == 1
+
+
+def test_with_validate_numbers_of_rows_do_not_go_back() -> None:
+    records = [encode({"a": [0.0], "p": [0]}), encode({"a": [1.0, 2.0, 3.0], "p": [1, 0, 1]})]
+    partitions = [RaggedFeature.ValueRowIds("p")]
+    found = ps.io.parse_example(records, {"a": RaggedFeature(float, partitions=partitions)})["a"]
+    assert found.to_list() == [[[0]], [[1], [2, 3]]]
+    with pytest.raises(ps.errors.RecordError, match=r"'a' of record 1: its 3 items .* says: \[1, 0, 1\]"):
+        ps.io.parse_example(records, {"a": RaggedFeature(float, partitions=partitions, validate=True)})
 
 
 def test_uniform_rows() -> None:
@@ -247,6 +269,22 @@ def test_sparse_features() -> None:
         ps.io.parse_single_example(uneven, features)
     with pytest.raises(ValueError, match="SparseFeature cannot be used here"):
         ps.io.parse_sequence_example([one], features)
+
+
+def test_indices_must_be_as_many_as_values_in_a_batch_as_a_whole() -> None:
+    features = {"s": SparseFeature(["i", "j"], "v", int, [4, 4])}
+    records = [
+        encode({"i": [3, 1], "j": [0], "v": [5]}),
+        b"",
+        encode({"i": [2], "j": [1, 2], "v": [6, 7]}),
+    ]
+    found = ps.io.parse_example(records, features)["s"]
+    assert found.indices.tolist() == [[0, 1, 1], [0, 3, 0], [2, 2, 2]]  # by the first index
+    assert found.values.tolist() == [6, 5, 7]
+    assert found.shape == (3, 4, 4)
+    with pytest.raises(ps.errors.RecordError, match=r"'s' of record 1: .* got 1 of 'i' for 2 of 'v'") as caught:
+        ps.io.parse_example(records[1:], features)
+    assert caught.value.record == 1
 
 
 # --- sequences ---
