@@ -74,6 +74,11 @@ class StreamsFiles:
 
     _paths: tuple[str, ...]
 
+    @property
+    def file_names(self) -> Sequence[str]:
+        """All files, of which a plan shows the first."""
+        return self._paths
+
     def file_shard(self, num_shards: int, index: int) -> Op | None:
         """This source, reading one of several equal parts of its files; None if it is read at any place anyhow."""
         source: Any = self
