@@ -110,6 +110,13 @@ class FileShard(Op):
     index: int
     parts: tuple[FilePart, ...]
 
+    internal = ("parts",)
+
+    @property
+    def file_names(self) -> Sequence[str]:
+        names: Sequence[str] = getattr(self.source, "file_names", ())
+        return names
+
     @property
     def name(self) -> str:
         return self.source.name

@@ -43,6 +43,13 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Any, Any, str]] = {
     "a dict for a tuple": (D.from_tensor_slices, {"a": X, "b": X}, (X, X), STRUCTURE),
     "a nest": (D.from_tensor_slices, (X, (X, X)), ((X, X), X), STRUCTURE),
     "one element": (D.from_tensors, {"a": X}, {"b": X}, STRUCTURE),
+    "the data of one element": (D.from_tensors, (X, 1.5), (X, 2.5), "has other data"),
+    "a file in parts": (
+        lambda names: ps.TextLineDataset(names).shard(2, 0, by="file"),
+        ["a.txt", "b.txt"],
+        ["a.txt", "c.txt"],
+        "has other files",
+    ),
     "another file": (ps.TextLineDataset, ["a.txt", "b.txt"], ["a.txt", "c.txt"], "has other files"),
     "the order of files": (ps.TextLineDataset, ["a.txt", "b.txt", "c.txt"], ["a.txt", "c.txt", "b.txt"], "other files"),
     "a fill": (lambda fill: D.from_csv("a.csv", fill_null=fill), 0, 1, "argument fill_null: it was 0 and is 1"),
@@ -74,6 +81,15 @@ def test_a_file_that_came_or_went_is_another_list() -> None:
     state = state_of(D.list_files("*.txt", shuffle=False))
     Path("b.txt").rename("d.txt")
     with D.list_files("*.txt", shuffle=False).run() as run, pytest.raises(StateError, match="has other files"):
+        run.load_state_dict(state)
+
+
+def test_what_was_saved_anew_has_other_files() -> None:
+    D.range(4).save("numbers")
+    state = state_of(D.load("numbers"))
+    D.load("numbers", compression="GZIP").run().load_state_dict(state)
+    D.range(4, 8).save("numbers")
+    with D.load("numbers").run() as run, pytest.raises(StateError, match="has other files"):
         run.load_state_dict(state)
 
 
