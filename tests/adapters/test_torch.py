@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -21,7 +22,7 @@ import torch
 
 import penstock as ps
 from penstock.adapters.torch_workers import LoaderEpochs
-from penstock.errors import BadType
+from penstock.errors import BadArgument, BadType
 
 from .feeds import CHECKS, DTYPES, D, Pair, Sample, check_reuse, numbers_of, pictures, shuffled
 
@@ -300,3 +301,24 @@ def test_loaders_with_workers_give_each_batch_once_in_order_and_each_epoch_anew(
     assert done.returncode == 0, done.stderr
     found, expected = json.loads(done.stdout)
     assert found == expected
+
+
+def test_what_torch_has_no_tensors_for_says_where_it_came_from() -> None:
+    times = D.from_tensor_slices(np.arange(4).astype("M8[s]")).batch(2)
+    with pytest.raises(
+        BadType, match=r"^to_torch: .* got datetime64\[s\] array .*; make others of them with map"
+    ) as got:
+        list(times.to_torch())
+    assert re.fullmatch(r"of what batch at test_torch.py:\d+ gives", *got.value.__notes__)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cpu:x", 1.5])
+def test_what_is_no_device_is_refused_at_once(device: Any) -> None:
+    with pytest.raises(BadArgument, match=r"^to_torch at test_torch.py:\d+: device: expected one of torch's, got"):
+        D.range(3).to_torch(device=device)
+
+
+@pytest.mark.skipif(torch.backends.cuda.is_built(), reason="is about a torch without CUDA")
+def test_a_torch_without_cuda_says_so_at_once() -> None:
+    with pytest.raises(BadArgument, match="which is built without CUDA, got 'cuda:0'"):
+        D.range(3).to_torch(device="cuda:0")

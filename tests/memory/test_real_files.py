@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory import row_children
+from tests.memory import row_children, writing_children
 from tests.memory.large_files import WRITERS, json_lists
 from tests.memory.test_real_memory import child
 
@@ -61,3 +61,11 @@ def test_rows_of_many_small_values_are_made_some_at_a_time(tmp_path: Path, kind:
     assert found["count"] == 30
     assert found["ledger_peak"] <= 64_000_000
     assert found["growth"] <= 64_000_000, found
+
+
+@pytest.mark.parametrize("kind", sorted(writing_children.KINDS))
+def test_writing_a_large_parquet_file_takes_no_more_than_the_budget(tmp_path: Path, kind: str) -> None:
+    found = child(f"{kind}={tmp_path / 'data.parquet'}", "writing_children.py", exact=False)
+    print(f"{kind}: a file of {found['nbytes'] / 1e6:,.0f} MB, {found['growth'] / 1e6:.1f} MB in all")
+    assert found["growth"] <= BUDGET + AROUND
+    assert found["nbytes"] <= 215_000_000  # 200 MB, and no dictionary of values that come once

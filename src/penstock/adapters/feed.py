@@ -16,7 +16,7 @@ import numpy as np
 
 from ..dataset import Dataset
 from ..element import Structure
-from ..errors import BadType
+from ..errors import BadType, PenstockError
 from ..options import Options
 from ..runtime.closing import close_dropped
 from ..runtime.run import Run
@@ -50,10 +50,15 @@ class FeedIterator:
 
     def __next__(self) -> Any:
         run = self._run or self.run
-        # Converters may ask who else has the element: here it has no name.
-        if self._prepare is None:
-            return self._convert(next(run), run)
-        return self._convert(self._prepare(next(run)), run)
+        try:
+            # Converters may ask who else has the element: here it has no name.
+            if self._prepare is None:
+                return self._convert(next(run), run)
+            return self._convert(self._prepare(next(run)), run)
+        except PenstockError as error:
+            if not error.is_located:  # by an operator: it is about what the last one gave
+                error.add_note(f"of what {run.whereabouts} gives")
+            raise
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the last element delivered."""
@@ -166,4 +171,5 @@ def refused(method: str, leaf: Any, what_to_do: str) -> BadType:
     kind = f"{leaf.dtype} array" if isinstance(leaf, np.ndarray) else type(leaf).__name__
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
         kind = "array of byte strings"
-    return BadType(f"{method}: expected elements that it has tensors for, got {kind} {leaf!r:.60}; {what_to_do}")
+    shown = " ".join(repr(leaf).split())  # on one line
+    return BadType(f"{method}: expected elements that it has tensors for, got {kind} {shown:.60}; {what_to_do}")

@@ -109,7 +109,7 @@ def _leaf_converter(tensor: Callable[[Any], Any]) -> Callable[[Any, bool, Slots]
                     return copied(leaf, slots)
                 return tensor(leaf)
             except (TypeError, ValueError, RuntimeError) as error:
-                raise refused("to_tf", leaf, f"TensorFlow says: {error}") from None
+                raise refused("to_tf", leaf, f"make others of them with map; TensorFlow says: {error}") from None
 
         def part(key: str) -> Any:
             is_part_alone = is_alone and has_one_holder(leaf, key)

@@ -53,7 +53,26 @@ def to_torch(
     for name, given in (("pin_memory", pin_memory), ("writable", writable)):
         if not isinstance(given, (bool, np.bool_)):
             raise BadArgument(f"{name}: expected True or False, got {given!r:.60}")
+    _check_device(device)
     return _feed_class()(dataset, device, pin_memory, writable, memory, optimize)
+
+
+def _check_device(device: Any) -> None:
+    """Refuses what is no device, where it was written and not in the first step.
+
+    Whether there is an accelerator is not asked: after that, processes that are forked cannot use it.
+    """
+    import torch
+
+    if device is None:
+        return
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise BadArgument(f"device: expected one of torch's, got {device!r:.60}; torch says: {said}") from None
+    if kind == "cuda" and not torch.backends.cuda.is_built():
+        raise BadArgument(f"device: expected one of this torch's, which is built without CUDA, got {device!r:.60}")
 
 
 def converter(dataset: Dataset, device: Any = None, pin_memory: bool = False, writable: bool = False) -> Convert:
@@ -124,7 +143,7 @@ def _copied(array: np.ndarray) -> Any:
     try:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
     except TypeError as error:
-        raise refused("to_torch", array, f"PyTorch says: {error}") from None
+        raise refused("to_torch", array, f"make others of them with map; PyTorch says: {error}") from None
 
 
 def _jagged(leaf: Ragged, on_memory: Any) -> Any:

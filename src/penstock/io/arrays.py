@@ -261,6 +261,12 @@ class FromTensors(Op):
         return 1
 
     @property
+    def aliased_arrays(self) -> list[np.ndarray]:
+        """What is delivered as it is, and must not be written to before."""
+        leaves = Structure.of(self._element).flatten(self._element)
+        return [np.asarray(leaf) for leaf in leaves if isinstance(leaf, (np.ndarray, np.generic))]
+
+    @property
     def array_bytes(self) -> int:
         element = self._element
         return int(element.nbytes) if isinstance(element, np.generic) else nbytes_of(element)

@@ -114,7 +114,8 @@ def _fitting_fill(dtype: np.dtype[Any], fill: Any) -> Any:
     if dtype == string:
         return fill.encode() if isinstance(fill, str) else fill
     try:
-        value = np.asarray(fill).astype(dtype)[()]
+        with np.errstate(all="ignore"):  # a NaN, say, for an integer: that it is none is the answer
+            value = np.asarray(fill).astype(dtype)[()]
         return value if dtype.kind == "f" or value == fill else None
     except (TypeError, ValueError, OverflowError):
         return None

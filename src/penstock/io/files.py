@@ -72,6 +72,10 @@ class ListFiles(Op):
     def open(self, context: Context) -> Cursor:
         return IndexCursor(self.reader(context), RangeOrder(len(self._names)))
 
+    @property
+    def file_names(self) -> Sequence[bytes]:
+        return self._names
+
     def describe(self) -> str:
         return f"list_files({self.file_pattern!r:.60})"
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure, nbytes_of, normalize
-from ..errors import BadType, PenstockError, SpecMismatch, StateError
+from ..errors import BadType, SpecMismatch, StateError
 from ..leaf import Ragged, Sparse, as_leaf, string
 from ..plan.footprint import Footprint, Sizes, one_element
 from ..plan.op import Context, Op, show
@@ -213,8 +213,6 @@ class _GeneratorCursor(Cursor):
             return self._failed(error, self._taken - 1)
 
     def _failed(self, error: Exception, place: int | None = None) -> Failed:
-        if isinstance(error, PenstockError):
-            return Failed(self._context.located(error))
         return Failed(self._context.noted(error, self._taken if place is None else place))
 
     def skip(self, n: int) -> int:

@@ -119,6 +119,11 @@ class FromImageFolder(Op):
     def open(self, context: Context) -> Cursor:
         return IndexCursor(self.reader(context), RangeOrder(len(self._names)))
 
+    @property
+    def file_names(self) -> Sequence[bytes]:
+        names: list[bytes] = self._names.tolist()
+        return names
+
     def describe(self) -> str:
         assert self.class_names is not None
         return f"from_image_folder({self.root!r:.60}: {len(self._names):,} files, {len(self.class_names):,} classes)"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..block import Block
 from ..cursor import Cursor
 from ..element import Failed, Structure, nbytes_of, normalize
-from ..errors import BadType, PenstockError
+from ..errors import BadType
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder
 from ..owned import owned
@@ -100,7 +100,5 @@ class _ItemReader:
             if not Structure.of(element).num_leaves:
                 raise BadType("expected at least one component, got none: an element must hold something")
             return element
-        except PenstockError as error:
-            return Failed(self._context.located(error))
         except Exception as error:
             return Failed(self._context.noted(error, place))

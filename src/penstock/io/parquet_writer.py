@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,17 @@ from .sparse_lists import list_of
 
 __all__ = ["ParquetWriter"]
 
-# Rows lie in memory as they came, as Arrow's columns, and as encoded pages.
+# Rows lie in memory as they came, as Arrow's columns, and as encoded pages; and Arrow has levels for each value of a
+# list, a number in the dictionary, and four bytes in the place of one or two.
 _TIMES_HELD = 3
-_GROUP_BYTES = 64 << 20
+_BYTES_A_VALUE = 16
+_GROUP_BYTES = 320 << 20
 _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
+# Arrow tries a dictionary for each column, and looks at its size after some rows. Of values that hardly ever come twice
+# it takes about 30 times that size in memory, and readers must hold it. Of longer rows none is tried, unless there are
+# few values that they can have.
+_DICTIONARY_BYTES = 1 << 20
+_DICTIONARY_PART = 128
 # So many arrays of single rows wait at a time, of all columns together; then those of a column become one.
 _MOST_SINGLE, _FEWEST_SINGLE = 1 << 12, 8
 
@@ -36,7 +43,7 @@ class ParquetWriter:
         path: The file, or its URI.
         share: The account of the rows that wait for a row group.
         element_spec: What is known of the elements.
-        row_group_size: Rows in a row group; None for as many as an eighth of the budget or 64 MB hold.
+        row_group_size: Rows in a row group; None for as many as take a quarter of the budget, or 320 MB.
         compression: A codec.
     """
 
@@ -48,7 +55,7 @@ class ParquetWriter:
         self._element_spec = element_spec
         load_arrow("pyarrow.parquet", "Parquet files")
         self._most_rows = row_group_size or 1 << 62
-        self._most_bytes = max(1, min(_GROUP_BYTES, share.budget_bytes // (8 * _TIMES_HELD)))
+        self._most_bytes = max(1, min(_GROUP_BYTES, share.budget_bytes // 4))
         self._compression = compression
         self._lease = share.acquire(0)
         self._waiting: list[_Rows] = []  # of each leaf
@@ -66,15 +73,17 @@ class ParquetWriter:
         """Takes the elements of a block, none of which has failed."""
         if block.columns is None:
             for row in block.rows():
-                self._make_room(1, nbytes_of(row))
+                values = Structure.of(row).flatten(row)
+                self._make_room(1, _bytes_held(nbytes_of(row), values))
                 row = in_native_order(row)
                 self._begin(row)
                 self._wait([_stack_of_one(leaf) for leaf in self._leaves_of(row)], 1)
             return
-        at_once = max(1, min(self._most_rows, self._most_bytes * block.size // max(1, block.nbytes)))
+        held = _bytes_held(block.nbytes, block.columns)
+        at_once = max(1, min(self._most_rows, self._most_bytes * block.size // max(1, held)))
         for start in range(0, block.size, at_once):
             part = block[start : start + at_once]
-            self._make_room(part.size, part.nbytes)
+            self._make_room(part.size, held * part.size // block.size)
             first = in_native_order(part[:1].rows()[0])
             self._begin(first)
             self._leaves_of(first)  # the others are of the same kind
@@ -88,7 +97,7 @@ class ParquetWriter:
         if waiting and (waiting + count > self._most_rows or self._nbytes + nbytes > self._most_bytes):
             self._flush()
         self._nbytes += nbytes
-        self._lease.settle(_TIMES_HELD * self._nbytes + self._new.held_bytes, single=True)
+        self._lease.settle(self._nbytes + self._new.held_bytes, single=True)
 
     def _wait(self, leaves: list[np.ndarray], count: int) -> None:
         for i, (more, spec) in enumerate(zip(leaves, self._specs, strict=True)):
@@ -155,13 +164,24 @@ class ParquetWriter:
 
         assert self._structure is not None
         columns = [rows.column() for rows in self._waiting]
-        names, arrays = _nested(_named(self._structure), iter(columns))
+        nest = _named(self._structure)
+        names, arrays = _nested(nest, iter(columns))
         table = pa.table(dict(zip(names, arrays, strict=True)))
         with self._new.writing():
             if self._writer is None:
-                self._writer = pq.ParquetWriter(self._file, table.schema, compression=self._compression)
+                most = max(1, min(_DICTIONARY_BYTES, self._most_bytes // _DICTIONARY_PART))
+                waiting = zip(_names(nest), self._waiting, strict=True)
+                self._writer = pq.ParquetWriter(
+                    self._file,
+                    table.schema,
+                    compression=self._compression,
+                    use_dictionary=[rows.path(name) for name, rows in waiting if rows.suit_a_dictionary(most)],
+                    dictionary_pagesize_limit=most,
+                )
             if self._num_waiting:
                 self._writer.write_table(table, row_group_size=self._num_waiting)
+        del table, arrays, columns
+        pa.default_memory_pool().release_unused()  # Arrow's allocator would keep several times what it was asked for
         self._num_rows += self._num_waiting
         self._wait_for_none()
         self._num_waiting = self._nbytes = 0
@@ -199,6 +219,12 @@ class ParquetWriter:
         self._waiting = [_Rows(spec, most_single) for spec in self._specs]
 
 
+def _bytes_held(nbytes: int, leaves: Iterable[Any]) -> int:
+    """What it takes to write values, of so many bytes."""
+    num_values = sum(leaf.size if isinstance(leaf, np.ndarray) else 1 for leaf in leaves)
+    return _TIMES_HELD * nbytes + _BYTES_A_VALUE * num_values
+
+
 def _has_arrow_type(dtype: np.dtype[Any]) -> bool:
     import pyarrow as pa
 
@@ -229,10 +255,20 @@ class _Rows:
         self._single: list[np.ndarray] = []  # the last ones, as they came
         self._joined: list[np.ndarray] = []
         self._lengths: list[np.ndarray] = []
+        self._longest_bytes = 0
+
+    def suit_a_dictionary(self, most_bytes: int) -> bool:
+        """Whether Arrow would find in time that a dictionary becomes larger than this, if it does."""
+        return self._longest_bytes <= most_bytes or self._spec.dtype.itemsize <= 2
+
+    def path(self, name: str) -> str:
+        """What Parquet calls the values of the column of this name."""
+        return name + ".list.element" * len(self._spec.shape or ())
 
     def add(self, stack: np.ndarray) -> None:
         """Takes some rows, stacked."""
         self._single.append(stack)
+        self._longest_bytes = max(self._longest_bytes, stack.nbytes // max(1, len(stack)))
         if len(self._single) >= self._most_single:
             self._join()
 

@@ -74,6 +74,11 @@ class StreamsFiles:
 
     _paths: tuple[str, ...]
 
+    @property
+    def file_names(self) -> Sequence[str]:
+        """All files, of which a plan shows the first."""
+        return self._paths
+
     def file_shard(self, num_shards: int, index: int) -> Op | None:
         """This source, reading one of several equal parts of its files; None if it is read at any place anyhow."""
         source: Any = self
@@ -104,6 +109,13 @@ class FileShard(Op):
     num_shards: int
     index: int
     parts: tuple[FilePart, ...]
+
+    internal = ("parts",)
+
+    @property
+    def file_names(self) -> Sequence[str]:
+        names: Sequence[str] = getattr(self.source, "file_names", ())
+        return names
 
     @property
     def name(self) -> str:

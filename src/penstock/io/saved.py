@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -61,6 +62,8 @@ class Load(Op):
     shard: int | None = dataclasses.field(default=None, repr=False)
     saved: SavedSet = dataclasses.field(init=False, repr=False)
 
+    tuning = ("element_spec", "compression")  # files tell both
+
     def __post_init__(self) -> None:
         codec_of(self.compression)
         object.__setattr__(self, "saved", SavedSet(check_path(self.path)))
@@ -74,6 +77,11 @@ class Load(Op):
     @property
     def _numbers(self) -> range:
         return range(len(self.saved.shards)) if self.shard is None else range(self.shard, self.shard + 1)
+
+    @property
+    def file_names(self) -> Sequence[str]:
+        """Those of the set that was there: `save` gives each a name of its own."""
+        return [os.path.relpath(self.saved.shards[number].path, self.saved.path) for number in self._numbers]
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         count = sum(self.saved.shards[number].num_rows for number in self._numbers)

@@ -71,6 +71,7 @@ def _key(value: Any) -> Hashable:
         return value.__name__
     # What libraries and Python have under its name is theirs, and stays as it is.
     name = getattr(value, "__name__", "")
-    if callable(value) and any(getattr(library, name, None) is value for library in (*_LIBRARIES, builtins)):
+    # Not `getattr`, with which NumPy warns of names that it has no more: `str` is one.
+    if callable(value) and any(vars(library).get(name) is value for library in (*_LIBRARIES, builtins)):
         return name, value
     raise _NotPlain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..block import Block
 from ..element import Failed
-from ..errors import FormatError, PenstockError, RecordError
+from ..errors import FormatError, RecordError
 from ..plan.op import Context
 
 __all__ = ["failed"]
@@ -16,21 +16,17 @@ def failed(error: Exception, context: Context, place: int, block: Block, i: int)
     A record that cannot be parsed has the file and the number that it came from, where its block knows them, and counts
     as one of that file; else the number of the element.
     """
-    if not isinstance(error, PenstockError):
-        context.noted(error, place)
-        if type(error) is TypeError and "argument" in str(error) and _is_of_the_call(error):
-            (row,) = block[i : i + 1].rows()
-            n = len(row) if type(row) is tuple else 1
-            last = ", and a generator as the last" if context.node.op.traits.keyed else ""
-            error.add_note(
-                f"a tuple is handed over as several arguments, any other element as one: this one as {n}{last}"
-            )
-        return Failed(error)
     if isinstance(error, RecordError) and not error.is_located:
         _name(error, place, block.origin(i))
     if isinstance(error, FormatError) and error.file is not None:
         context.count_failed(error.file, 1)
-    return Failed(context.located(error))
+    context.noted(error, place)
+    if type(error) is TypeError and "argument" in str(error) and _is_of_the_call(error):
+        (row,) = block[i : i + 1].rows()
+        n = len(row) if type(row) is tuple else 1
+        last = ", and a generator as the last" if context.node.op.traits.keyed else ""
+        error.add_note(f"a tuple is handed over as several arguments, any other element as one: this one as {n}{last}")
+    return Failed(error)
 
 
 def _is_of_the_call(error: Exception) -> bool:

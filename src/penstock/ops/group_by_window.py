@@ -11,7 +11,7 @@ import numpy as np
 from ..block import MANY_DTYPES, Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
-from ..errors import BadArgument, BadType, OverBudget, PenstockError, PlanError, StateError
+from ..errors import BadArgument, BadType, OverBudget, PlanError, StateError
 from ..leaf import is_dataset
 from ..memory.ledger import Lease
 from ..order import draw_seed
@@ -183,8 +183,6 @@ class _GroupByWindowCursor(Cursor):
         except OverBudget:  # no fault of the window's, which must not be dropped as if it were
             self._leave()
             raise
-        except PenstockError as error:
-            failed = Failed(self._context.located(error))
         except Exception as error:
             failed = Failed(self._context.noted(error, None))
         self._leave()

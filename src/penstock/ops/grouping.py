@@ -11,7 +11,7 @@ import numpy as np
 
 from ..cursor import State, expect_list
 from ..element import Failed
-from ..errors import BadArgument, BadType, OverBudget, PenstockError
+from ..errors import BadArgument, BadType, OverBudget
 from ..leaf import as_leaf
 from ..memory.lease import nothing_expected
 from ..plan.footprint import ElementSize, held_singly
@@ -173,9 +173,6 @@ class Grouping:
                 self._last_new_key = number
         except OverBudget:
             raise
-        except PenstockError as error:
-            self._tape.release(nbytes)
-            return Failed(self._context.located(error))
         except Exception as error:
             self._tape.release(nbytes)
             return Failed(self._context.noted(error, number))

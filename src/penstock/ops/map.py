@@ -11,7 +11,7 @@ import numpy as np
 
 from ..block import Block, concat_blocks
 from ..element import Failed, Structure, normalize
-from ..errors import PenstockError, SpecMismatch
+from ..errors import SpecMismatch
 from ..owned import owned
 from ..plan.footprint import Footprint, Sizes, of_calls, times
 from ..plan.node import Node, Origin
@@ -194,11 +194,7 @@ class _VectorizedCall:
         except Exception as error:
             if block.size > 1:  # which element it was must not depend on how many were asked for
                 return self._singly(block, place)
-            if isinstance(error, PenstockError):
-                failed = Failed(self._context.located(error))
-            else:
-                failed = Failed(self._context.noted(error, place))
-            return Block.of_rows([failed], block.positions, True)
+            return Block.of_rows([Failed(self._context.noted(error, place))], block.positions, True)
 
     def until_full(self, block: Block, place: int, room: Room) -> Block:
         """The whole block: a function of arrays cannot stop half-way."""

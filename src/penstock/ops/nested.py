@@ -9,7 +9,7 @@ from typing import Any
 from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, nbytes_of
-from ..errors import BadType, OverBudget, PenstockError, StateError
+from ..errors import BadType, OverBudget, StateError
 from ..leaf import is_dataset
 from ..memory.ledger import Lease
 from ..memory.singly import num_at_once
@@ -386,8 +386,6 @@ class CycleCursor(Cursor):
                 raise error  # no fault of the element's, which must not be dropped as if it were
             finally:
                 del error  # its traceback has this frame
-        if isinstance(error, PenstockError):
-            return Failed(self._context.located(error))
         return Failed(self._context.noted(error, number))
 
     def _release_spent(self) -> None:

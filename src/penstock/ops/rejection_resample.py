@@ -11,7 +11,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed
-from ..errors import BadArgument, BadType, OutOfRange, PenstockError
+from ..errors import BadArgument, BadType, OutOfRange
 from ..leaf import as_leaf
 from ..order import draw_seed, hash64
 from ..plan.op import Context, Op, argument
@@ -179,8 +179,6 @@ class _Classes:
             return row
         try:
             return self._checked(call(self._function, row))
-        except PenstockError as error:
-            return Failed(self._context.located(error))
         except Exception as error:
             return Failed(self._context.noted(error, place))
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, Unwritten, expect_list, replay
 from ..element import Failed, Structure, detach, nbytes_of, normalize, read_only
-from ..errors import BadType, PenstockError, SpecMismatch
+from ..errors import BadType, SpecMismatch
 from ..leaf import dtype_of, is_dataset
 from ..owned import owned
 from ..plan.footprint import Footprint, Sizes, times
@@ -160,8 +160,6 @@ class _ScanCursor(UnaryCursor):
     def _step(self, row: Any, place: int) -> Any:
         try:
             value, result = self._called(row)
-        except PenstockError as error:
-            return Failed(self._context.located(error))
         except Exception as error:
             return Failed(self._context.noted(error, place))
         self._keep(value)

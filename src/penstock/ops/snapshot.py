@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed
-from ..errors import BadType, PenstockError, StateError
+from ..errors import BadType, StateError
 from ..memory.compression import codec_of, compressing_bytes, held_to_read
 from ..memory.ledger import Share
 from ..memory.place import BATCH_HEAD_BYTES
@@ -193,8 +193,6 @@ class _SnapshotCursor(Cursor):
         if self._op.shard_func is not None:
             try:
                 shard = shard_of(call(self._op.shard_func, row))
-            except PenstockError as error:
-                return Failed(self._context.located(error))
             except Exception as error:
                 return Failed(self._context.noted(error, place))
         writer.write(row, shard)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from .array_sample import about, bytes_of, holds_objects, sampled
-from .node import Node
+from .node import Node, Origin
 from .op import Op
 from .writes import CHANGES_ITSELF, methods_of, writes_of
 
@@ -80,9 +80,15 @@ def operator_functions(op: Op) -> list[Any]:
 
 
 def operator_made_of(node: Node) -> tuple[list[Any], Captured]:
-    """What an operator's functions are, and what they have captured; and arguments that no fingerprint shows whole."""
+    """What an operator's functions are, and what they have captured; and arguments that no fingerprint shows whole.
+
+    Sources of files show little more than their first argument, the files.
+    """
     op = node.op
     hidden = (*op.internal, *op.tuning)
+    of_files = hasattr(op, "file_names")
+    if of_files:
+        hidden += (dataclasses.fields(op)[0].name,)
     what: list[Any] = []
     captured: Captured = []
     for field in dataclasses.fields(op):
@@ -93,7 +99,7 @@ def operator_made_of(node: Node) -> tuple[list[Any], Captured]:
             function, of_function = function_made_of(value)
             what.append(function)
             captured += of_function
-        elif node.inputs and field.repr and not isinstance(value, _IN_FULL):
+        elif field.repr and (of_files or (node.inputs and not isinstance(value, _IN_FULL))):
             captured.append((f"argument {field.name}", value))
     return what, captured
 
@@ -152,6 +158,7 @@ def _attributes(owner: Any) -> Captured:
         (f"captured {name}", _unless_changed(name, value, changed))
         for name, value in sorted(values.items(), key=lambda item: str(item[0]))
         if not isinstance(getattr(kind, str(name), None), functools.cached_property)
+        and not isinstance(value, Origin)  # where it stands in a program may change
     ]
 
 

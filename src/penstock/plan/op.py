@@ -188,7 +188,7 @@ class Context(Protocol):
         """The error with this operator's name and the user's line in front."""
 
     def noted(self, error: Exception, place: int | None) -> Exception:
-        """A user's exception with a note that names this operator, the element and the user's line."""
+        """A user's exception, or ours on what a function met or returned, with a note: operator, element, line."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -2,17 +2,18 @@
 
 Enough to tell that a function or the data are others than before, at little cost: a few texts of 12 characters for each
 operator. They are made when a position is first asked for, and kept with the plan. Other processes make the same: no
-address, file or line goes into them.
+address or line goes into them. Of sources they know the names of all files, and what elements are like.
 
 Whoever resumes must not be refused for nothing. So only that is looked at which stays as it is while a pipeline runs:
-code, numbers and text that a function has captured, arrays, and lists or dicts of those. Not looked at are values that
-the function itself writes to, objects of other kinds, and global variables; nor code that another version of Python
-compiled. Of arrays above `WHOLE_BYTES` a sample counts. Processes that share a dataset load each other's positions, and
-may have captured their own numbers: so between them captured values are not compared.
+code, numbers and text that a function has captured, arrays, and lists, dicts or frozen dataclasses of those. Not looked
+at are values that the function itself writes to, objects of other kinds, and global variables; nor code that another
+version of Python compiled. Of arrays above `WHOLE_BYTES` a sample counts. Processes that share a dataset load each
+other's positions, and may have captured their own numbers: so between them captured values are not compared.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ..spec import UNSEEN, describe
 from .array_sample import about, holds_objects, sampled
 from .contents import digest, function_made_of, operator_functions, operator_made_of
 from .node import Node, is_ours
@@ -37,7 +39,14 @@ _PIECE = 16  # elements side by side
 # Longer lists take long to look at.
 _MOST_PARTS = 4096
 _DEEPEST = 8
-_CODE, _PYTHON, _DATA, _PART = "code", "python", "data", "part"
+_CODE, _PYTHON, _DATA, _PART, _FILES, _ELEMENTS = "code", "python", "data", "part", "files", "elements"
+#: What processes that share a dataset have in common, and how it is told that it has changed.
+_OF_ALL = {
+    _CODE: "has a function with other code",
+    _DATA: "has other data",
+    _FILES: "has other files",
+    _ELEMENTS: "has elements of other names, structure or types",
+}
 _NUMBERS = (int, float, complex, bool, type(None))
 _MUTABLE = (list, dict, set, bytearray, np.ndarray)
 
@@ -62,12 +71,10 @@ def first_change(was: Remembered, now: Remembered, *, ignores_captured: bool) ->
         other = now.get(name, text)
         if other == text or name in (_PYTHON, _PART) or (name == _CODE and not is_same_python):
             continue
-        if ignores_captured and name not in (_CODE, _DATA):
+        if name in _OF_ALL:
+            return _OF_ALL[name]
+        if ignores_captured:
             continue
-        if name == _CODE:
-            return "has a function with other code"
-        if name == _DATA:
-            return "has other data"
         shown = all(_is_shown(word) for word in (text, other))
         return f"has another {name}: it was {text} and is {other}" if shown else f"has another {name}"
     return ""
@@ -88,6 +95,11 @@ def _of_operator(node: Node) -> Remembered:
     arrays = getattr(node.op, "aliased_arrays", None)
     if arrays:
         found[_DATA] = digest([_of_array(array) for array in arrays])
+    names = getattr(node.op, "file_names", None)
+    if names:
+        found[_FILES] = digest(list(names))
+    if not node.inputs and node.spec.element is not UNSEEN:
+        found[_ELEMENTS] = digest(describe(node.spec.element))
     if node.op.part is not None:
         found[_PART] = f"{node.op.part_index} of {node.op.part[0]}"
     return found
@@ -111,8 +123,8 @@ def _text(value: Any, are_items_written: bool, depth: int) -> str | None:
     if type(value) in _NUMBERS:
         text = repr(value)
         return text if len(text) <= 24 and _is_shown(text) else digest(value)
-    if isinstance(value, (str, bytes, np.dtype)):
-        return digest(value if not isinstance(value, np.dtype) else value.str)
+    if isinstance(value, (str, bytes, np.dtype, type)):
+        return digest(value.str if isinstance(value, np.dtype) else value)
     if depth > _DEEPEST or (are_items_written and isinstance(value, _MUTABLE)):
         return None
     if type(value) is np.ndarray or isinstance(value, np.memmap):
@@ -123,6 +135,10 @@ def _text(value: Any, are_items_written: bool, depth: int) -> str | None:
         what, captured = function_made_of(value)
         parts = [_text(part, True, depth + 1) for _, part in captured]  # who writes to what is not known here
         return digest([*_without_names(what), *parts])
+    params = getattr(value, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _of_container(fields, are_items_written, depth)
     return None
 
 

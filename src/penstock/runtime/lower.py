@@ -373,6 +373,8 @@ class _Context:
         return f"{self.node.op.describe()} at {self.node.origin}"
 
     def noted(self, error: Exception, place: int | None) -> Exception:
+        if isinstance(error, PenstockError):
+            self.located(error)
         element = "" if place is None else f", element {place}"
         error.add_note(f"in {self._whereabouts}{element}")
         if isinstance(error, ValueError) and "read-only" in str(error):

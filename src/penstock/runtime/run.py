@@ -195,6 +195,11 @@ class Run:
         return self._stages.slots
 
     @property
+    def whereabouts(self) -> str:
+        """The operator that it is a run of, and the user's line, as errors name them."""
+        return f"{self._written.op.name} at {self._written.origin}"
+
+    @property
     def shows_progress(self) -> bool:
         """Whether progress bars may show."""
         return self._stages.shows_progress

@@ -31,7 +31,8 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
 
     Args:
         path: The file, or its URI (`s3://`, `gs://`, `file://`, …).
-        row_group_size: Rows in a row group. None: as many as 64 MB, or a 24th of the budget, hold.
+        row_group_size: Rows in a row group. None: as many as take 320 MB, or a quarter of the budget, while
+            they are written: 64 MB of float64.
         compression: "snappy", "zstd", "gzip", "lz4", "brotli" or "none".
 
     >>> import tempfile, numpy as np, penstock as ps

@@ -94,6 +94,8 @@ def test_nulls_are_refused_or_filled(tmp_path: Path) -> None:
     assert [plain(row)["x"] for row in numbers_only] == [1, 0]
     with pytest.raises(ps.errors.FormatError, match=r"in column x, got null; fill_null=1.5 is none of int64: give one"):
         list(ps.Dataset.from_parquet(path, fill_null=1.5))
+    with pytest.raises(ps.errors.FormatError, match=r"fill_null=nan is none of int64"):  # and NumPy does not warn of it
+        list(ps.Dataset.from_parquet(path, fill_null=float("nan")))
     with pytest.raises(ValueError, match="fill_null: expected a value for x of int64, got 'no'"):
         ps.Dataset.from_parquet(path, fill_null={"x": "no"})
     with pytest.raises(ValueError, match="fill_null: expected columns among"):

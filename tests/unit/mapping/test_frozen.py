@@ -41,6 +41,10 @@ def test_the_same_function_has_the_same_key_whoever_made_it() -> None:
     assert key_of(by_global) == key_of(by_global)
 
 
+def test_names_that_numpy_warns_of_are_pythons() -> None:
+    assert key_of(lambda x: len(str(x))) is not None  # np.str: a FutureWarning, which is an error here
+
+
 @pytest.mark.parametrize("other", [3, 3.5, -0.0, True, np.float32(3), (3.0,), "3.0", None])
 def test_another_value_makes_another_key(other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert key_of(by_closure(other)) != key_of(by_closure(3.0))
