@@ -320,6 +320,16 @@ def test_standardization_of_one_color() -> None:
         assert_same(ps.image.per_image_standardization(flat), tf.image.per_image_standardization(flat), 1e-5)
 
 
+@pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (2, 0, 0, 3)])
+def test_images_without_pixels(shape: tuple[int, ...]) -> None:
+    images = np.zeros(shape, np.float32)
+    assert_same(ps.image.adjust_contrast(images, 2.0), tf.image.adjust_contrast(images, 2.0))
+    with pytest.raises(ValueError, match="must be > 0"):
+        tf.image.per_image_standardization(images)
+    with pytest.raises(ps.errors.BadArgument, match="one with pixels, got shape"):
+        ps.image.per_image_standardization(images)
+
+
 # --- parts and mirrors ---
 
 

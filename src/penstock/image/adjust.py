@@ -55,6 +55,8 @@ def adjust_contrast(images: Any, contrast_factor: float) -> np.ndarray:
     [125, 175]
     """
     array = as_images(images)
+    if not array.size:  # no pixels, no mean
+        return array.copy()
     *batch, height, width, channels = array.shape
     # Rows as a whole: NumPy is slow where it works on a few channels at a time.
     rows = in_float(array).astype(np.float32, copy=False).reshape(*batch, height, width * channels)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import BadArgument
 from .pixels import as_images
 
 __all__ = ["per_image_standardization"]
@@ -24,6 +25,8 @@ def per_image_standardization(image: Any) -> np.ndarray:
     [-1.0, 1.0]
     """
     levels = as_images(image).astype(np.float32, copy=False)
+    if not all(levels.shape[-3:]):
+        raise BadArgument(f"image: expected one with pixels, got shape {levels.shape}")
     whole = (-3, -2, -1)
     centered: np.ndarray = levels - levels.mean(axis=whole, keepdims=True)
     variance = np.square(centered).mean(axis=whole, keepdims=True)
