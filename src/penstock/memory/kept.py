@@ -36,6 +36,7 @@ from .chunk_limits import SPARING_CHUNK_BYTES, chunk_limits, file_chunk_limits
 from .chunk_list import ChunkList
 from .joint import JointAccount
 from .ledger import Share
+from .movable import Movable
 from .pinned import Pinned
 from .place import BATCH_HEAD_BYTES, Files, Place, Stretch, most_index_bytes
 from .sealing import Sealed
@@ -45,7 +46,6 @@ __all__ = ["KeptElements"]
 
 # Where no more stays in memory than must, so many places are remembered one by one.
 _SPARING_PLACES = 32
-_FEW_BUSY = 64  # elements, to look at which takes no time
 
 
 class KeptElements:
@@ -54,21 +54,25 @@ class KeptElements:
     Args:
         files: Where to store what does not stay in memory; None to keep no more than there is.
         in_memory: Whether more than a chunk that is being filled may lie in memory.
+        copies: Whether elements may be what others keep, too: who moves his to disk is to see that nobody has them.
         index: Finds elements of a complete file, which are all there are.
     """
 
-    def __init__(self, files: Files | None, in_memory: bool = True, index: BatchIndex | None = None) -> None:
+    def __init__(
+        self, files: Files | None, in_memory: bool = True, copies: bool = False, index: BatchIndex | None = None
+    ) -> None:
         # The first elements are those of the index; then come the chunks, then the tail.
         self._index = index if files is None else files.index
         self.num_kept = 0 if index is None else index.num_rows
         self.stored_bytes = 0
+        self._largest_bytes = 0  # of what was stored at once
         self._account = JointAccount()
         self._files = files
         self._in_memory = in_memory
+        self.copies = copies
         self._stopped = files is None
         self._chunks = ChunkList()
-        self._movable: list[Chunk] = []
-        self._next_look = 0  # at movable chunks that were all looked at by others: when so many are kept
+        self._movable = Movable()
         self._pinned = Pinned(self._account)
         self._tail = Tail()
         self._are_alike = True
@@ -101,8 +105,10 @@ class KeptElements:
 
     @property
     def to_read_bytes(self) -> int | None:
-        """What reading a batch takes at most; None where nobody knows, or elements can be made again."""
-        if self._index is None or not self.num_kept:
+        """What reading a batch takes at most; None where nobody knows."""
+        if self._index is None:
+            return slot_bytes(self._largest_bytes)
+        if not self.num_kept:
             return None
         nbytes = self._index.largest_bytes
         stored = slot_bytes(nbytes) + (nbytes if self._index.reader.makes_copies else 0)
@@ -156,7 +162,8 @@ class KeptElements:
             if not self._tail.size:
                 # As many as there are: then chunks begin at powers of two, and batches of such sizes lie in one.
                 num_more = max(block.size, self.num_kept)
-                self._tail = columns_for(block, num_more, self.num_together, self._account) or self._tail
+                made = columns_for(block, num_more, self.num_together, self._account, self.copies)
+                self._tail = made or self._tail
             columns = self._tail.columns
             if columns is None or block.size > columns.capacity - columns.size:
                 return None
@@ -232,13 +239,19 @@ class KeptElements:
     def _append(self, new: list[Sealed], length: int) -> bool | None:
         """Keeps some elements; whether they are on the ledger, or None where not even their place has room."""
         rows, nbytes = [one.element for one in new], sum(one.nbytes for one in new)
+        index_bytes = self._most_index_bytes(rows)
+        # Of next to nothing the place on disk would take more than it takes here; but not of what keeps more alive.
+        is_little = nbytes <= index_bytes and not any(one.lent for one in new)
         may_stay = length <= SPARING_CHUNK_BYTES or not self._account.is_sparing
-        if may_stay and (self._account.charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
+        if may_stay and (
+            self._account.charge(nbytes, leaves_plenty=True)
+            or self._charge_after_moving(nbytes)
+            or (is_little and self._account.charge(nbytes))
+        ):
             self._tail.add(new, nbytes, length)
             self.num_kept += len(rows)
             return True
         self._close_tail()
-        index_bytes = self._most_index_bytes(rows)
         if self._stopped or not (self._account.charge(index_bytes) or self._charge_after_moving(index_bytes, 0)):
             self._lacking_bytes = index_bytes
             return None
@@ -309,6 +322,7 @@ class KeptElements:
         place = self._files.store(rows)
         if place is not None:
             self.stored_bytes += place.stored.nbytes
+            self._largest_bytes = max(self._largest_bytes, place.stored.nbytes)
             for share in self._account.shares if not self.is_in_file else ():  # a file of the user's is no overflow
                 share.spilled_bytes += place.stored.nbytes
         return place
@@ -336,32 +350,19 @@ class KeptElements:
         self._chunks.replace(chunk, pieces)
         self._pinned.let_go(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
 
+    def _move_if_worth(self, chunk: Chunk) -> bool:
+        """The same if anything is gained by it."""
+        return self._is_worth_moving(chunk) and self._move(chunk)
+
     def _move_newest(self, is_short: Callable[[], bool]) -> None:
         """Moves chunks to disk as long as somebody is short."""
-        if self._owner != os.getpid():
-            return
-        for chunk in reversed(self._movable):
-            if not is_short():
-                break
-            if chunk.block is not None and self._is_worth_moving(chunk) and idle([chunk]):
-                self._move(chunk)
-        self._movable = [chunk for chunk in self._movable if chunk.block is not None]
-        if self._movable and is_short():
-            for chunk in reversed(idle(self._movable)):  # those that look at each other, too
-                if self._is_worth_moving(chunk) and is_short():
-                    self._move(chunk)
-            self._movable = [chunk for chunk in self._movable if chunk.block is not None]
+        if self._owner == os.getpid():
+            self._movable.move_newest(self._move_if_worth, is_short, self._pinned.chunks)
 
     def _move_if_idle(self, is_short: Callable[[], bool]) -> None:
-        """The same where nobody has asked. What is busy is looked at again when a quarter as many more have come.
-
-        To look at many for each new element would take longer than to make it.
-        """
-        if self.num_kept < self._next_look:
-            return
-        self._move_newest(is_short)
-        num_busy = sum(chunk.size for chunk in self._movable) if is_short() else 0
-        self._next_look = self.num_kept + (num_busy // 4 if num_busy > _FEW_BUSY else 0)
+        """The same where nobody has asked."""
+        if self._owner == os.getpid():
+            self._movable.move_if_idle(self._move_if_worth, is_short, self._pinned.chunks, self.num_kept)
 
     def _is_worth_moving(self, chunk: Chunk | Tail) -> bool:
         """Whether its place on disk takes less than it does here; in the user's file that takes nothing."""
@@ -381,7 +382,7 @@ class KeptElements:
 
     def _give_way(self, share: Share) -> None:
         with self._lock:
-            self._pinned.release()
+            self._pinned.release(self._movable)
             # Its own stage may need what lies on its floor, too, which nobody else can have.
             enough = share.free_bytes + share.lacking_bytes if share.is_short else 0
 
@@ -415,7 +416,7 @@ class KeptElements:
     def _put_on(self, share: Share) -> None:
         """Counts all that is kept on a share; what that has no room for goes to disk."""
         self._make_fit(share)
-        self._pinned.release()
+        self._pinned.release(self._movable)
         while not share.charge_to_keep(self.nbytes, share.budget_bytes // 4):
             if self._merge_places() or self._move_last():
                 continue
@@ -434,7 +435,7 @@ class KeptElements:
         if self._owner == os.getpid() and is_short():
             self._close_tail()
         for chunk in self._movable if self._owner == os.getpid() else ():
-            if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and idle([chunk]):
+            if chunk.nbytes > share.budget_bytes // 8 and idle([chunk]):
                 self._move_in_pieces(chunk, share.budget_bytes // 16)
         self._move_newest(is_short)
 
@@ -483,10 +484,7 @@ class KeptElements:
 
     def _move_last(self) -> bool:
         """Moves a chunk to disk though somebody may look at it, in another run; whether one could be moved."""
-        for chunk in reversed(self._movable if self._owner == os.getpid() else ()):
-            if chunk.block is not None and self._is_worth_moving(chunk) and self._move(chunk):
-                return True
-        return False
+        return self._owner == os.getpid() and any(map(self._move_if_worth, reversed(self._movable)))
 
     def _drop_last(self) -> None:
         """Forgets the last elements: a run has no room for them, and no file can hold them."""
@@ -494,6 +492,6 @@ class KeptElements:
             chunk, self._tail = self._tail.as_chunk(), Tail()
         else:
             chunk = self._chunks.pop()
-            self._movable = [other for other in self._movable if other is not chunk]
+            self._movable.remove(chunk)
         self.num_kept -= chunk.size
         self._pinned.let_go(chunk, chunk.nbytes)

@@ -101,11 +101,11 @@ class CachedPass:
 
     def passed(self, place: int, number: int, block: Block) -> list[Any]:
         """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
-        rows = block.rows()
-        good = sealed_columns(block)
+        rows, copies = block.rows(), self.kept.copies
+        good = sealed_columns(block, copies)
         if good is None:
             rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
-            good = [sealed(row) for row in rows if type(row) is not Failed]
+            good = [sealed(row, copies) for row in rows if type(row) is not Failed]
         kept = [False] * len(good)
         while True:
             with self._lock:
@@ -226,7 +226,7 @@ class CacheStore:
                 self.kept = None
 
     def _new(self, context: Context, epoch: int) -> CachedPass:
-        kept = KeptElements(Overflow(self._overflow.space))
+        kept = KeptElements(Overflow(self._overflow.space), copies=_is_above_another(context))
         self.kept = CachedPass(epoch, drawn_seeds(context.node.input), kept)
         return self.kept
 
@@ -279,11 +279,19 @@ class FileStore(CacheStore):
     def _new(self, context: Context, epoch: int) -> CachedPass:
         seeds = drawn_seeds(context.node.input)
         file = CacheFile.try_begin(self._path, PassId(self._identity(), epoch, seeds))
-        made = CachedPass(epoch, seeds, KeptElements(file, in_memory=False))
+        made = CachedPass(epoch, seeds, KeptElements(file, in_memory=False, copies=_is_above_another(context)))
         if file is not None:  # else somebody else is writing it, and this pass goes by without
             made.file_id = _file_id(file.part_path)
             self.kept = self._begun[self._path, *self._identity()] = made
         return made
+
+
+def _is_above_another(context: Context) -> bool:
+    """Whether elements may be what a cache below keeps: in memory as long as both have not moved it to disk.
+
+    Neither would see that only the other one has it; and when the run is over nobody would count what one has moved.
+    """
+    return any(node.op.kept is not None for node in context.node.input.walk())
 
 
 def _file_id(path: str) -> _FileId | None:

@@ -23,7 +23,7 @@ class Slot:
         self.number = piece.number
         self.before = piece.before
         self.hold = piece.hold
-        #: The arrays that live by this dataset alone; None if there are none.
+        #: The arrays that live by this dataset alone; None if it has none, and no cache.
         self.carried = carried
         self.live = node.has_any(is_live)
         #: How many elements are sure to come; UNKNOWN where only reading on can tell.
