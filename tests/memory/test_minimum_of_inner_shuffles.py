@@ -51,7 +51,7 @@ def test_the_minimum_is_enough(case: str, repeats: int) -> None:
 @pytest.mark.parametrize("buffer_size", [2, 5, 30])
 @pytest.mark.parametrize("is_text", [True, False])
 def test_the_minimum_is_enough_for_caches_below_them(cycle_length: int, buffer_size: int, is_text: bool) -> None:
-    """Small elements take less where they are than what there is to know of them on disk."""
+    """What there is to know of small elements on disk takes more than they do, unless it is known of many together."""
 
     def inner(i: Any) -> Any:
         made = D.range(40).map(lambda j: b"x" * (1 + int(j)) if is_text else np.full(3, float(i + j)))

@@ -195,7 +195,7 @@ class KeptElements:
             lengths = [max(one.nbytes, bytes_when_read(one.element)) if is_read else one.length for one in new]
             start = 0
             while start < len(new) and not self._stopped:
-                if self._tail.size and self._tail.length + lengths[start] > most_bytes:
+                if self._tail.length + lengths[start] > most_bytes and self._is_worth_moving(self._tail):
                     self._close_tail()
                     continue
                 stop, length = self._tail.fitting(lengths, start, most_rows, most_bytes)
@@ -203,7 +203,9 @@ class KeptElements:
                 if is_ours is None:
                     break
                 ours += [is_ours] * (stop - start)
-                if self._tail.size >= most_rows or self._tail.length >= most_bytes:
+                # What is not worth moving grows on: many small chunks would fill memory, and none could leave it.
+                is_full = self._tail.length >= most_bytes and self._is_worth_moving(self._tail)
+                if is_full or self._tail.size >= most_rows:
                     self._close_tail()
                 start = stop
             return ours + [False] * (len(new) - len(ours)) if self._stopped else ours
@@ -239,19 +241,13 @@ class KeptElements:
     def _append(self, new: list[Sealed], length: int) -> bool | None:
         """Keeps some elements; whether they are on the ledger, or None where not even their place has room."""
         rows, nbytes = [one.element for one in new], sum(one.nbytes for one in new)
-        index_bytes = self._most_index_bytes(rows)
-        # Of next to nothing the place on disk would take more than it takes here; but not of what keeps more alive.
-        is_little = nbytes <= index_bytes and not any(one.lent for one in new)
         may_stay = length <= SPARING_CHUNK_BYTES or not self._account.is_sparing
-        if may_stay and (
-            self._account.charge(nbytes, leaves_plenty=True)
-            or self._charge_after_moving(nbytes)
-            or (is_little and self._account.charge(nbytes))
-        ):
+        if may_stay and (self._account.charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
             self._tail.add(new, nbytes, length)
             self.num_kept += len(rows)
             return True
         self._close_tail()
+        index_bytes = self._most_index_bytes(rows)
         if self._stopped or not (self._account.charge(index_bytes) or self._charge_after_moving(index_bytes, 0)):
             self._lacking_bytes = index_bytes
             return None
@@ -393,6 +389,8 @@ class KeptElements:
                 self._move_newest(is_short)
                 if self._owner == os.getpid() and self._is_worth_moving(self._tail) and is_short():
                     self._close_tail()
+            while is_short() and self._merge_places():
+                pass
             while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail.size or self._chunks):
                 self._drop_last()  # a forked child has no place on disk for it, and makes it again
 

@@ -34,9 +34,9 @@ class Slot:
         self.ahead = False
         self.measured = False
 
-    def read_ahead(self, context: Context) -> None:
+    def read_ahead(self, context: Context, account: int) -> None:
         """Lets a thread read on; only while nothing that was read lies ready."""
-        self.feed = Feed(context.run_ahead(self.feed.cursor, AUTOTUNE))
+        self.feed = Feed(context.run_ahead(self.feed.cursor, AUTOTUNE, account))
         self.ahead = self.measured = True
 
     def state(self) -> State:

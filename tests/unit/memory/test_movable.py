@@ -29,14 +29,30 @@ def test_what_is_pinned_keeps_nothing_else_in_memory(space: SpillSpace) -> None:
     assert on_disk(kept) == [0, 1, 2, 3]
 
 
-def test_what_takes_less_than_its_place_on_disk_stays(space: SpillSpace) -> None:
+def test_small_ones_come_to_lie_in_chunks_that_are_worth_moving(space: SpillSpace) -> None:
+    """One of them takes less than its place on disk would: chunks of one would stay, and fill memory."""
     kept = KeptElements(Overflow(lambda: space))
-    ledger = Ledger(20_000)
+    ledger = Ledger(7000)
+    share = ledger.share("cache")
+    kept.join(share)
+    for i in range(40):
+        append(kept, np.full(1 + i % 7, float(i)))
+    assert kept.num_kept == 40
+    share.charge(1500)
+    assert [read(kept, i)[0][0] for i in range(40)] == list(range(40))
+
+
+def test_places_are_remembered_together_where_another_stage_is_short(space: SpillSpace) -> None:
+    kept = KeptElements(Overflow(lambda: space))
+    ledger = Ledger(40_000)
     share, other = ledger.share("cache"), ledger.share("batch")
     kept.join(share)
-    other.charge(17_000)  # so that no quarter is left
-    for i in range(100):
-        append(kept, b"x" * (2 + i % 20))
-    assert kept.num_kept == 100
-    assert kept.nbytes < 3000
-    assert [len(read(kept, i)[0]) for i in range(100)] == [2 + i % 20 for i in range(100)]
+    other.charge(20_000)
+    for i in range(50):
+        append(kept, np.full(500, float(i)))
+    assert kept.num_kept == 50
+    before = kept.nbytes
+    assert on_disk(kept) == list(range(50))
+    other.charge(share.free_bytes + before // 2)
+    assert kept.nbytes <= before // 2
+    assert [read(kept, i)[0][0] for i in range(50)] == list(range(50))

@@ -6,6 +6,7 @@ thread: once that is measured, the consumer pulls for itself and nothing is held
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from time import perf_counter_ns
 
@@ -17,6 +18,7 @@ from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
 from ...memory.spill import SpillSpace
 from ...options import AUTOTUNE
+from ..accounts import Account
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
 from ..stowing import Stowage
@@ -37,7 +39,10 @@ _NOT_PULLING = object()
 
 
 class AheadCursor(Cursor):
-    """The input's elements, up to `num_elements` of them made ready by a thread where that pays."""
+    """The input's elements, up to `num_elements` of them made ready by a thread where that pays.
+
+    `makers` count what they made for this thread, on the share that counts what lies ready: once is enough.
+    """
 
     def __init__(
         self,
@@ -48,8 +53,10 @@ class AheadCursor(Cursor):
         meter: Meter,
         boundary: Boundary | None = None,
         spill: SpillSpace | None = None,
+        makers: Account | None = None,
     ) -> None:
         self._input = input
+        self._makers = makers
         self._capacity = 2 if num_elements == AUTOTUNE else num_elements
         self._tuned = num_elements == AUTOTUNE
         self._was_full = False
@@ -64,6 +71,7 @@ class AheadCursor(Cursor):
         self._pulling: State = _NOT_PULLING
         self._demand = 1
         self._making: Ready | None = None
+        self._reserved: Lease | None = None  # for what is being made, and not there yet
         self._wanted = False  # by a consumer who waits for it
         self._ended = False
         self._is_borrowed = False  # what was made last, on its maker's account
@@ -75,6 +83,8 @@ class AheadCursor(Cursor):
         self._threads = Threads("ahead")
         ready = self._ready
         self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: ready, self._num_making)
+        give_up = weakref.WeakMethod(self._give_up)
+        self._close_shortage = share.on_shortage(lambda: (method := give_up()) and method())
         self._note()
 
     def _note(self) -> None:
@@ -91,6 +101,14 @@ class AheadCursor(Cursor):
 
     def _num_making(self) -> int:
         return int(self._making is not None)
+
+    def _give_up(self) -> None:
+        """Who makes what this thread asked for is short: that comes first, and what is reserved is for the same.
+
+        Where there is no room for it afterwards it stays its maker's.
+        """
+        if self._reserved is not None and self._threads.has_current():
+            self._reserved.settle(0)
 
     def _num_ready(self) -> int:
         return sum(item.size - item.offset for item in self._ready)
@@ -162,18 +180,23 @@ class AheadCursor(Cursor):
         try:
             start = perf_counter_ns()
             with self._share.waiting_while(self._may_release):
+                self._reserved = item.lease
                 item.block = self._input.pull(demand)
+                self._reserved = None
                 if item.block is not None:
                     self._measure(item.block.size, min(perf_counter_ns() - start, _CONTENDED_NS))
                     item.size = item.block.size
                     self._account(item, item.block)
         except BaseException as error:
-            item.error, item.block = error, None
+            item.error, item.block, self._reserved = error, None, None
 
     def _account(self, item: Ready, block: Block) -> None:
         """Counts what was made. Where there is no room it stays its maker's, who is asked again when it was used."""
         try:
             self._admission.settle(item.lease, block)
+            if self._makers is not None:
+                self._makers.settle()
+                self._input.used_up()
         except OverBudget:
             item.lease.settle(0)
             self._is_borrowed = True
@@ -231,6 +254,15 @@ class AheadCursor(Cursor):
                 self._ready.popleft()
             changed.notify_all()
             return block
+
+    def used_up(self) -> None:
+        self._take_back()
+        if self._makers is not None and self._is_borrowed:
+            with self._threads.changed:
+                if not self._ready:  # else what was made last is still to be taken
+                    self._makers.settle()
+                    self._is_borrowed = False
+                    self._threads.changed.notify_all()
 
     def _gave(self, demand: int, size: int) -> None:
         """So many were given of those that the consumer asked for."""
@@ -293,6 +325,7 @@ class AheadCursor(Cursor):
         return super().skip(n) if self._threads.count else self._input.skip(n)
 
     def close(self) -> None:
+        self._close_shortage()
         self._threads.stop()
         self._take_back()
         while self._ready:

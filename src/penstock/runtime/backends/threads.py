@@ -23,7 +23,8 @@ from ...memory.spill import SpillSpace
 from ...plan.op import ElementFunction, Room, call_with_room
 from ...plan.traits import Traits
 from ...spec import UNKNOWN
-from ..channel import Admission, Boundary, Ready, Threads
+from ..accounts import Account
+from ..channel import Admission, Boundary, InFlight, Ready, Threads
 from ..meter import Meter
 from ..stowing import Stowage
 from .inline import count_failures
@@ -42,6 +43,8 @@ class ParallelCursor(Cursor):
     Workers pull from the input themselves, one at a time, and give each piece a ticket in the order of pulling; ordered
     delivery is by ticket. Pieces are sized so that making one takes about a millisecond: a cheap function is called on
     many elements at a time, an expensive one on a single element. Threads start with the first pull.
+
+    `makers` count what they made for these threads, on the share that counts what is in flight: once is enough.
     """
 
     def __init__(
@@ -57,7 +60,9 @@ class ParallelCursor(Cursor):
         live: bool = False,
         spill: SpillSpace | None = None,
         num_elements: int = UNKNOWN,
+        makers: Account | None = None,
     ) -> None:
+        self._makers = makers
         self._open_input = open_input
         self._input = open_input()
         self._function = function
@@ -162,6 +167,7 @@ class ParallelCursor(Cursor):
                 block = self._input.pull(size)
                 if block is not None:
                     self._hold_input(ticket, block)
+                    self._settle_makers()
         except BaseException as error:
             ticket.error, block = error, None
         with self._threads.changed:
@@ -227,6 +233,12 @@ class ParallelCursor(Cursor):
         if ticket.input_bytes > ticket.lease.nbytes:  # what was reserved is for both what goes in and what comes out
             ticket.lease.settle(ticket.input_bytes)
 
+    def _settle_makers(self) -> None:
+        """What they made is held here, or nobody's; only while nobody pulls from them."""
+        if self._makers is not None:
+            self._makers.settle()
+            self._input.used_up()
+
     def _holds(self) -> bool:
         """Whether what is in flight will be taken, and come free, whatever becomes of what is begun now."""
         return not self._threads.stopped and bool(self._given or self._tickets)
@@ -249,7 +261,7 @@ class ParallelCursor(Cursor):
         each_bytes = self._pieces.sampled_bytes(block)
         try:
             with self._share.waiting_while(lambda: self._may_release_before(ticket)):
-                result, num_lost = self._applied(block, ticket.place, _InFlight(ticket.lease, ticket.input_bytes))
+                result, num_lost = self._applied(block, ticket.place, InFlight(ticket.lease, ticket.input_bytes))
                 self._admission.settle(ticket.lease, result, ticket.input_bytes)
         except BaseException as raised:
             result, error = None, raised
@@ -381,7 +393,7 @@ class ParallelCursor(Cursor):
                 lease.release()
                 return None
             start = perf_counter_ns()
-            result, num_lost = self._applied(block, self._place, _InFlight(lease))
+            result, num_lost = self._applied(block, self._place, InFlight(lease))
             self._admission.settle(lease, result)
         except BaseException:
             lease.release()
@@ -394,6 +406,14 @@ class ParallelCursor(Cursor):
         self._pieces.element_ns = elapsed // block.size or 1
         self._tuner.called_inline(block.size, elapsed)
         return result
+
+    def used_up(self) -> None:
+        self._take_back()
+        if self._pulling.acquire(blocking=False):
+            try:
+                self._settle_makers()
+            finally:
+                self._pulling.release()
 
     def lost(self, n: int) -> None:
         with self._threads.changed:
@@ -457,7 +477,7 @@ class ParallelCursor(Cursor):
                     raise StateError(f"the input ends {left} elements before the saved position")
                 self._tickets.append(ticket)
                 ticket.size, ticket.num_lost = block.size, 0
-                ticket.block = call_with_room(self._function, block, place, _InFlight(ticket.lease))
+                ticket.block = call_with_room(self._function, block, place, InFlight(ticket.lease))
                 self._admission.settle(ticket.lease, ticket.block)
                 if untold:
                     self.lost(self._failures_in(ticket.block, block))
@@ -475,21 +495,3 @@ class ParallelCursor(Cursor):
         self._ended = True
         self._input.close()
         self._boundary.close()
-
-
-class _InFlight:
-    """Counts results as they are made, on the lease of their piece: there is room for all, or none at all."""
-
-    __slots__ = ("_lease", "_made")
-
-    is_of_part = True
-
-    def __init__(self, lease: Lease, input_bytes: int = 0) -> None:
-        self._lease = lease
-        self._made = input_bytes
-
-    def add(self, nbytes: int, count: int = 1) -> bool:
-        self._made += nbytes
-        if self._made > self._lease.nbytes:
-            self._lease.settle(self._made, single=count == 1)
-        return True
