@@ -34,6 +34,7 @@ class Carrying:
         self._arena = context.arena
         num_inputs = context.node.input.spec.cardinality
         self._num_open = min(num_open, num_inputs) if num_inputs > 0 else num_open
+        self._is_inner = share.num_datasets > 0  # of the datasets of another, on the same account
         share.num_datasets = max(share.num_datasets, self._num_open)
         self._open_bytes = 0
         self._largest_bytes = 0
@@ -44,6 +45,12 @@ class Carrying:
         self._sampled: Lease | None = share.acquire(0) if share.frugal else None
         #: What a dataset carries is not counted if it is no more than this.
         self.small_bytes = 0 if share.frugal else min(_SMALL_BYTES, share.budget_bytes // (_SMALL_PART * num_open))
+
+    def opened(self, num_open: int) -> None:
+        """So many datasets are open now: a sample may end before all are."""
+        if not self._is_inner:
+            self._share.num_to_open = self._num_open
+            self._share.num_opened = max(self._share.num_opened, num_open)
 
     def lease(self, nbytes: int | None) -> Lease | None:
         """A lease of what a dataset carries; None where that is nothing, and its elements need not be copied."""

@@ -376,6 +376,7 @@ class CycleCursor(Cursor):
         slot.measured = not self._num_ahead
         self._slots[index] = slot
         self._num_open += 1
+        self._carrying.opened(self._num_open)
         if ahead:
             slot.read_ahead(self._context, index + 1)
         return None

@@ -30,26 +30,25 @@ def carried_bytes(dataset: Any, small_bytes: int) -> int | None:
     Arrays of no more than `small_bytes` are not looked for. A cache that lives by the dataset alone counts its elements
     itself. The caller must refer to the dataset by one variable.
     """
-    if _array_bytes(dataset.node) <= small_bytes and not dataset.node.has_any(_keeps):
+    if _array_bytes(dataset.node) <= small_bytes:
         return None
     plan = _Plan(dataset)
     if getrefcount(plan.things[0]) > _BY_ONE_VARIABLE:
         return None
     own = plan.own_things()
     nbytes = sum(map(_own_bytes, own))
-    return nbytes if nbytes or any(isinstance(thing, Op) and _keeps(thing) for thing in own) else None
+    return nbytes if nbytes or any(isinstance(thing, Op) and thing.kept is not None for thing in own) else None
 
 
-def _keeps(op: Op) -> bool:
-    return op.kept is not None
+_OF_CACHE = 1 << 62
 
 
 def _array_bytes(node: Node) -> int:
-    """Bytes of all arrays in a plan, whoever holds them."""
-    total: int = node.op.array_bytes
+    """Bytes of all arrays in a plan, whoever holds them; more than any number if it has a cache."""
+    total: int = node.op.array_bytes if node.op.kept is None else _OF_CACHE
     while len(node.inputs) == 1:
         node = node.inputs[0]
-        total += node.op.array_bytes
+        total += node.op.array_bytes if node.op.kept is None else _OF_CACHE
     for child in node.inputs:
         total += _array_bytes(child)
     return total

@@ -131,7 +131,8 @@ class Stages:
 
     def _measured(self, node: Node) -> Measured:
         meter, share = self.meters[id(node)], self.shares[id(node)]
-        peak_bytes = share.peak_bytes
+        # A sample may end before all datasets are open that may be at a time.
+        peak_bytes = share.peak_of_all_bytes if self.ledger.frugal and not meter.ended else share.peak_bytes
         largest_bytes = meter.largest_bytes
         if self.ledger.frugal or not meter.num_elements:  # a branch of which little was read, or that a cache is for
             twins = [twin for twin in self.nodes if twin == node and self.meters[id(twin)].num_elements]

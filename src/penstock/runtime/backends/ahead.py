@@ -6,7 +6,6 @@ thread: once that is measured, the consumer pulls for itself and nothing is held
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from time import perf_counter_ns
 
@@ -21,6 +20,7 @@ from ...options import AUTOTUNE
 from ..accounts import Account
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
+from ..reserved import Reserved
 from ..stowing import Stowage
 
 __all__ = ["AheadCursor"]
@@ -71,7 +71,7 @@ class AheadCursor(Cursor):
         self._pulling: State = _NOT_PULLING
         self._demand = 1
         self._making: Ready | None = None
-        self._reserved: Lease | None = None  # for what is being made, and not there yet
+        self._reserved = Reserved(share, for_all=True)  # what finds no room afterwards stays its maker's
         self._wanted = False  # by a consumer who waits for it
         self._ended = False
         self._is_borrowed = False  # what was made last, on its maker's account
@@ -83,8 +83,6 @@ class AheadCursor(Cursor):
         self._threads = Threads("ahead")
         ready = self._ready
         self._stowage = Stowage(share, arena, spill or SpillSpace(), self._threads, lambda: ready, self._num_making)
-        give_up = weakref.WeakMethod(self._give_up)
-        self._close_shortage = share.on_shortage(lambda: (method := give_up()) and method())
         self._note()
 
     def _note(self) -> None:
@@ -101,14 +99,6 @@ class AheadCursor(Cursor):
 
     def _num_making(self) -> int:
         return int(self._making is not None)
-
-    def _give_up(self) -> None:
-        """Who makes what this thread asked for is short: that comes first, and what is reserved is for the same.
-
-        Where there is no room for it afterwards it stays its maker's.
-        """
-        if self._reserved is not None and self._threads.has_current():
-            self._reserved.settle(0)
 
     def _num_ready(self) -> int:
         return sum(item.size - item.offset for item in self._ready)
@@ -180,15 +170,14 @@ class AheadCursor(Cursor):
         try:
             start = perf_counter_ns()
             with self._share.waiting_while(self._may_release):
-                self._reserved = item.lease
-                item.block = self._input.pull(demand)
-                self._reserved = None
+                with self._reserved.by(item.lease):
+                    item.block = self._input.pull(demand)
                 if item.block is not None:
                     self._measure(item.block.size, min(perf_counter_ns() - start, _CONTENDED_NS))
                     item.size = item.block.size
                     self._account(item, item.block)
         except BaseException as error:
-            item.error, item.block, self._reserved = error, None, None
+            item.error, item.block = error, None
 
     def _account(self, item: Ready, block: Block) -> None:
         """Counts what was made. Where there is no room it stays its maker's, who is asked again when it was used."""
@@ -325,8 +314,8 @@ class AheadCursor(Cursor):
         return super().skip(n) if self._threads.count else self._input.skip(n)
 
     def close(self) -> None:
-        self._close_shortage()
         self._threads.stop()
+        self._reserved.close()
         self._take_back()
         while self._ready:
             self._ready.popleft().lease.release()

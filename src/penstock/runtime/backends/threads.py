@@ -26,6 +26,7 @@ from ...spec import UNKNOWN
 from ..accounts import Account
 from ..channel import Admission, Boundary, InFlight, Ready, Threads
 from ..meter import Meter
+from ..reserved import Reserved
 from ..stowing import Stowage
 from .inline import count_failures
 from .pieces import Pieces
@@ -43,8 +44,6 @@ class ParallelCursor(Cursor):
     Workers pull from the input themselves, one at a time, and give each piece a ticket in the order of pulling; ordered
     delivery is by ticket. Pieces are sized so that making one takes about a millisecond: a cheap function is called on
     many elements at a time, an expensive one on a single element. Threads start with the first pull.
-
-    `makers` count what they made for these threads, on the share that counts what is in flight: once is enough.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class ParallelCursor(Cursor):
         num_elements: int = UNKNOWN,
         makers: Account | None = None,
     ) -> None:
-        self._makers = makers
+        self._makers = makers  # who count what they made, on the share that counts what is in flight
         self._open_input = open_input
         self._input = open_input()
         self._function = function
@@ -89,6 +88,7 @@ class ParallelCursor(Cursor):
         # The piece that is being pulled now. Until it is there the input is its worker's alone, who may have to wait
         # for memory: failures found meanwhile are kept for it, and nobody else ever waits for the input.
         self._begun: Ready | None = None
+        self._reserved = Reserved(share, for_all=False)
         self._num_untold = 0
         # Held while pulling, so that tickets are given in the order of the input; taken before `changed`, never after.
         self._pulling = threading.Lock()
@@ -164,7 +164,8 @@ class ParallelCursor(Cursor):
         start = perf_counter_ns()
         try:
             with self._share.waiting_while(self._boundary.may_release):
-                block = self._input.pull(size)
+                with self._reserved.by(ticket.lease):
+                    block = self._input.pull(size)
                 if block is not None:
                     self._hold_input(ticket, block)
                     self._settle_makers()
@@ -488,6 +489,7 @@ class ParallelCursor(Cursor):
 
     def close(self) -> None:
         self._threads.stop()
+        self._reserved.close()
         self._take_back()
         while self._tickets:
             self._tickets.popleft().lease.release()
