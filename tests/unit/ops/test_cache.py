@@ -482,3 +482,15 @@ def test_strings_in_caches_one_above_the_other() -> None:
     above = below.cache()
     assert list(above) == list(below)
     assert not any(x is y for x, y in zip(below, above, strict=True))
+
+
+@pytest.mark.parametrize("size", [3, 5000])
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_the_order_of_bytes_is_the_same_in_every_epoch(size: int, is_batch: bool) -> None:
+    array = np.arange(4 * size, dtype=">f8").reshape(4, size)
+    source = ps.Dataset.from_tensor_slices(array) if is_batch else ps.Dataset.range(4).map(lambda i: array[int(i)] + 0)
+    twice = source.cache().cache()
+    for _ in range(2):
+        found = list(twice)
+        assert [x.dtype.isnative for x in found] == [True] * 4
+        assert np.array_equal(np.stack(found), array)

@@ -83,8 +83,7 @@ class ParallelCursor(Cursor):
         self._demand = 1
         self._ended = False
         # Failures that the input has heard of; of these, those in pieces delivered whole, or found further up.
-        self._num_lost = 0
-        self._num_lost_delivered = 0
+        self._num_lost = self._num_lost_delivered = 0
         # The piece that is being pulled now. Until it is there the input is its worker's alone, who may have to wait
         # for memory: failures found meanwhile are kept for it, and nobody else ever waits for the input.
         self._begun: Ready | None = None
@@ -235,7 +234,7 @@ class ParallelCursor(Cursor):
             ticket.lease.settle(ticket.input_bytes)
 
     def _settle_makers(self) -> None:
-        """What they made is held here, or nobody's; only while nobody pulls from them."""
+        """What they made is held here, or by nobody; only while none of them is at work."""
         if self._makers is not None:
             self._makers.settle()
             self._input.used_up()
@@ -409,7 +408,8 @@ class ParallelCursor(Cursor):
         return result
 
     def used_up(self) -> None:
-        self._take_back()
+        for lease in self._given:  # which stay: they keep workers from more than was asked for
+            lease.settle(0)
         if self._pulling.acquire(blocking=False):
             try:
                 self._settle_makers()
