@@ -75,6 +75,9 @@ class Cursor(ABC):
     def lost(self, n: int) -> None:  # noqa: B027  matters to few
         """Hears that n of the elements given failed further down; who counts only successes makes room."""
 
+    def used_up(self) -> None:  # noqa: B027  most give what is on the account of others
+        """Hears that what was given last is nobody's any more, or counted by its taker, before more is asked for."""
+
     def close(self) -> None:  # noqa: B027  most cursors hold nothing that needs closing
         """Ends everything that this cursor started."""
 

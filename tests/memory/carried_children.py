@@ -1,4 +1,4 @@
-"""Programs that run in a process of their own: inner datasets over arrays of 4 MB each that nobody else holds.
+"""Programs that run in a process of their own: inner datasets that have arrays, or caches, of 4 MB to themselves.
 
 python carried_children.py <name>: see PIPELINES. Each prints one line of JSON.
 """
@@ -22,6 +22,10 @@ def made(*_: Any) -> Any:
     return D.from_tensor_slices(np.ones((NUM_ROWS, 4 * MB // NUM_ROWS), np.uint8))
 
 
+def cached(*_: Any) -> Any:
+    return D.range(NUM_ROWS).map(lambda i: np.ones(4 * MB // NUM_ROWS, np.uint8)).cache()
+
+
 #: The budget in MB, and the pipeline.
 PIPELINES: dict[str, tuple[int, Any]] = {
     "flat_mapped": (16, lambda: D.range(NUM_MADE).flat_map(made)),
@@ -29,6 +33,8 @@ PIPELINES: dict[str, tuple[int, Any]] = {
     "in_threads": (24, lambda: D.range(NUM_MADE).interleave(made, cycle_length=4, num_parallel_calls=4)),
     "grouped": (16, lambda: D.range(NUM_MADE).group_by_window(lambda i: 0, made, window_size=1)),
     "shuffled": (24, lambda: D.range(NUM_MADE).flat_map(made).shuffle(NUM_MADE * NUM_ROWS, seed=1)),
+    "caches_shuffled": (24, lambda: D.range(NUM_MADE).flat_map(cached).shuffle(NUM_MADE * NUM_ROWS, seed=1)),
+    "caches_cached": (24, lambda: D.range(NUM_MADE).interleave(cached, cycle_length=2).cache()),
 }
 
 

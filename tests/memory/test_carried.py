@@ -1,4 +1,7 @@
-"""Arrays of inner datasets are on the ledger for as long as these are open, and the stated minimum covers them."""
+"""Arrays of inner datasets are on the ledger for as long as these are open, and the stated minimum covers them.
+
+So are elements that their caches kept, for as long as somebody holds one.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -97,7 +100,21 @@ def test_too_many_are_refused_with_a_budget_that_is_enough(num_parallel_calls: i
     assert sum(1 for _ in dataset.run(memory=enough)) == 160
 
 
-@pytest.mark.parametrize("make", [lambda d: d.flat_map(made), lambda d: d.group_by_window(lambda i: 0, made, 1)])
+def cached(*_: Any) -> Any:
+    return D.range(20).map(lambda i: np.ones(NUM_BYTES // 20, np.uint8)).cache()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.flat_map(made),
+        lambda d: d.group_by_window(lambda i: 0, made, 1),
+        lambda d: d.flat_map(cached),
+        lambda d: d.interleave(cached, cycle_length=3),
+        lambda d: d.interleave(cached, cycle_length=3, num_parallel_calls=2),
+        lambda d: d.group_by_window(lambda i: 0, cached, 1),
+    ],
+)
 def test_who_holds_their_elements_counts_them(make: Callable[[Any], Any]) -> None:
     shuffled = make(D.range(8)).shuffle(100, seed=1)
     with shuffled.run(memory="16MB") as run:
@@ -105,7 +122,9 @@ def test_who_holds_their_elements_counts_them(make: Callable[[Any], Any]) -> Non
         assert run.ledger.charged_bytes >= 5 * NUM_BYTES
 
 
-@pytest.mark.parametrize("name", ["flat_mapped", "interleaved", "in_threads", "grouped", "shuffled"])
+@pytest.mark.parametrize(
+    "name", ["flat_mapped", "interleaved", "in_threads", "grouped", "shuffled", "caches_shuffled", "caches_cached"]
+)
 def test_inner_datasets_are_inside_the_budget(name: str) -> None:
     found = child(name, "carried_children.py", exact=False)
     assert found["count"] == found["expected"]

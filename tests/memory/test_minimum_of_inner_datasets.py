@@ -142,3 +142,19 @@ def test_an_inner_shuffle_of_few_small_elements_does_not_go_to_disk_for_others()
         with dataset.run(memory=int(minimum * factor), epoch=0) as run:
             assert [float(x) for x in run] == expected
             assert run.stats()["spilled_bytes"] == 0
+
+
+@pytest.mark.parametrize("case", INNER)
+@pytest.mark.parametrize("num_sampled", [1, 3, 8])
+def test_a_sample_that_ends_before_all_are_open_tells_what_all_need(case: str, num_sampled: int) -> None:
+    inner, _ = INNER[case]
+
+    def outer() -> Any:
+        return D.range(4).interleave(inner, cycle_length=4, block_length=4)
+
+    expected = [comparable(x) for x in outer()]
+    sampled = outer()
+    minimum = sampled.explain(sample=num_sampled).to_dict()["minimum_bytes"]
+    with sampled.run(memory=minimum, epoch=0) as run:
+        assert [comparable(x) for x in run] == expected
+        assert run.ledger.peak_bytes <= minimum

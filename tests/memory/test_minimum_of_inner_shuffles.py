@@ -45,3 +45,26 @@ def test_the_minimum_is_enough(case: str, repeats: int) -> None:
             assert [comparable(x) for x in run] == expected
             assert run.ledger.peak_bytes <= minimum
         assert run.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize("cycle_length", [1, 2, 3])
+@pytest.mark.parametrize("buffer_size", [2, 5, 30])
+@pytest.mark.parametrize("is_text", [True, False])
+def test_the_minimum_is_enough_for_caches_below_them(cycle_length: int, buffer_size: int, is_text: bool) -> None:
+    """What there is to know of small elements on disk takes more than they do, unless it is known of many together."""
+
+    def inner(i: Any) -> Any:
+        made = D.range(40).map(lambda j: b"x" * (1 + int(j)) if is_text else np.full(3, float(i + j)))
+        return made.filter(lambda x: True).cache().shuffle(buffer_size, seed=2)
+
+    def outer() -> Any:
+        return D.range(8).interleave(inner, cycle_length=cycle_length).prefetch(3)
+
+    expected = [comparable(x) for x in outer()]
+    sampled = outer()
+    minimum = sampled.explain(sample=10_000).to_dict()["minimum_bytes"]
+    for dataset in (sampled, sampled, outer()):
+        with dataset.run(memory=minimum, epoch=0) as run:
+            assert [comparable(x) for x in run] == expected
+            assert run.ledger.peak_bytes <= minimum
+        assert run.ledger.charged_bytes == 0

@@ -55,6 +55,20 @@ def read_in_turn(runs: list[Any]) -> list[list[Any]]:
             ("one large", ["shuffle", "cache"], False),
         ),
         (("constant", ["cache", "interleave in threads", "shuffle"], False), ("one large", ["shuffle", "map"], False)),
+        (
+            ("lognormal", ["flat_map", "filter", "cache", "cache"], True),
+            ("one large", ["shuffle", "concatenate"], False),
+        ),
+        (
+            ("constant", ["window", "window", "cache", "cache"], False),
+            ("one large", ["cache", "cache", "padded_batch"], False),
+        ),
+        (("grows", ["cache", "cache"], False), ("lognormal", ["cache", "cache", "padded_batch"], True)),
+        (("lognormal", ["shuffle", "cache", "padded_batch"], False), ("one large", ["shuffle", "prefetch"], False)),
+        (
+            ("grows", ["shuffle", "map"], True),
+            ("constant", ["cache", "cache", "concatenate", "padded_batch"], True),
+        ),
     ],
 )
 def test_two_runs_have_enough_with_what_both_need(first: Any, second: Any) -> None:

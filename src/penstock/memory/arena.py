@@ -407,15 +407,16 @@ class Arena:
 
         What shares a slot with others, such as elements of a batch that a cache has read, is copied: the slot is its
         maker's. `reserve` is told first how many bytes are on nobody's account. `in_part`: slots that hold more than
-        the block move here all the same if nobody else uses them.
+        the block move here all the same if nobody else uses them, and the rest is to spare.
         """
         shared_bytes = 0
         for slot, leaves in self._viewed(block).items():
             is_alone = in_part and getrefcount(slot.base) <= _ONLY_OURS + len(leaves)
-            if is_alone or _is_nearly_all(slot, leaves):
+            own_bytes = sum(leaf.nbytes for leaf in leaves)
+            if (is_alone and slot.nbytes - own_bytes <= self._share.spare_bytes) or _is_nearly_all(slot, leaves):
                 self.slots.move(slot, self._share)
             else:
-                shared_bytes += sum(leaf.nbytes for leaf in leaves)
+                shared_bytes += own_bytes
         reserve(self.unaccounted_bytes(block) + shared_bytes)
         return block.copied() if shared_bytes else block
 

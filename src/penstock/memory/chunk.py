@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -116,13 +116,16 @@ def in_memory(block: Block, nbytes: int, lent: Set[int]) -> Chunk:
     return chunk
 
 
-def idle(chunks: list[Chunk]) -> list[Chunk]:
-    """Those of which nobody holds an element, or a view of one: moved to disk the others would still be in memory."""
+def idle(chunks: list[Chunk], beside: Iterable[Chunk] = ()) -> list[Chunk]:
+    """Those of which nobody holds an element, or a view of one: moved to disk the others would still be in memory.
+
+    Chunks `beside` them, which are counted by themselves, are nobody.
+    """
     busy = [chunk for chunk in chunks if not _is_idle(chunk, {})]
     if not busy:
         return chunks
     # An element may be kept more than once, as of windows that overlap: each then looks at the same memory.
-    num_ours = Counter(id(held) for chunk in busy for held in _held_by(chunk))
+    num_ours = Counter(id(held) for chunk in (*busy, *beside) for held in _held_by(chunk))
     return [chunk for chunk in chunks if chunk not in busy or _is_idle(chunk, num_ours)]
 
 

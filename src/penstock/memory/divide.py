@@ -189,6 +189,7 @@ def _size_as_seen(
             growth = [largest * nbytes // came for nbytes, came in pairs if 0 < came < nbytes]
         else:  # elements as they came: of a shuffle that was not read to its end some are still to come
             is_ended = all(of.num_elements is not None for of in [seen, *inputs_seen])
+            is_ended = is_ended and node.op.traits.runtime != "order"  # another order may bring what was passed over
             growth = [nbytes for nbytes, came in pairs if not is_ended or nbytes > came]
         largest = max([largest, *growth])
     return ElementSize((largest,), exact=False, typical_bytes=seen.typical_bytes)

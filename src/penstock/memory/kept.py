@@ -36,6 +36,7 @@ from .chunk_limits import SPARING_CHUNK_BYTES, chunk_limits, file_chunk_limits
 from .chunk_list import ChunkList
 from .joint import JointAccount
 from .ledger import Share
+from .movable import Movable
 from .pinned import Pinned
 from .place import BATCH_HEAD_BYTES, Files, Place, Stretch, most_index_bytes
 from .sealing import Sealed
@@ -45,7 +46,6 @@ __all__ = ["KeptElements"]
 
 # Where no more stays in memory than must, so many places are remembered one by one.
 _SPARING_PLACES = 32
-_FEW_BUSY = 64  # elements, to look at which takes no time
 
 
 class KeptElements:
@@ -54,21 +54,25 @@ class KeptElements:
     Args:
         files: Where to store what does not stay in memory; None to keep no more than there is.
         in_memory: Whether more than a chunk that is being filled may lie in memory.
+        copies: Whether elements may be what others keep, too: who moves his to disk is to see that nobody has them.
         index: Finds elements of a complete file, which are all there are.
     """
 
-    def __init__(self, files: Files | None, in_memory: bool = True, index: BatchIndex | None = None) -> None:
+    def __init__(
+        self, files: Files | None, in_memory: bool = True, copies: bool = False, index: BatchIndex | None = None
+    ) -> None:
         # The first elements are those of the index; then come the chunks, then the tail.
         self._index = index if files is None else files.index
         self.num_kept = 0 if index is None else index.num_rows
         self.stored_bytes = 0
+        self._largest_bytes = 0  # of what was stored at once
         self._account = JointAccount()
         self._files = files
         self._in_memory = in_memory
+        self.copies = copies
         self._stopped = files is None
         self._chunks = ChunkList()
-        self._movable: list[Chunk] = []
-        self._next_look = 0  # at movable chunks that were all looked at by others: when so many are kept
+        self._movable = Movable()
         self._pinned = Pinned(self._account)
         self._tail = Tail()
         self._are_alike = True
@@ -101,8 +105,10 @@ class KeptElements:
 
     @property
     def to_read_bytes(self) -> int | None:
-        """What reading a batch takes at most; None where nobody knows, or elements can be made again."""
-        if self._index is None or not self.num_kept:
+        """What reading a batch takes at most; None where nobody knows."""
+        if self._index is None:
+            return slot_bytes(self._largest_bytes)
+        if not self.num_kept:
             return None
         nbytes = self._index.largest_bytes
         stored = slot_bytes(nbytes) + (nbytes if self._index.reader.makes_copies else 0)
@@ -156,7 +162,8 @@ class KeptElements:
             if not self._tail.size:
                 # As many as there are: then chunks begin at powers of two, and batches of such sizes lie in one.
                 num_more = max(block.size, self.num_kept)
-                self._tail = columns_for(block, num_more, self.num_together, self._account) or self._tail
+                made = columns_for(block, num_more, self.num_together, self._account, self.copies)
+                self._tail = made or self._tail
             columns = self._tail.columns
             if columns is None or block.size > columns.capacity - columns.size:
                 return None
@@ -188,7 +195,7 @@ class KeptElements:
             lengths = [max(one.nbytes, bytes_when_read(one.element)) if is_read else one.length for one in new]
             start = 0
             while start < len(new) and not self._stopped:
-                if self._tail.size and self._tail.length + lengths[start] > most_bytes:
+                if self._tail.length + lengths[start] > most_bytes and self._is_worth_moving(self._tail):
                     self._close_tail()
                     continue
                 stop, length = self._tail.fitting(lengths, start, most_rows, most_bytes)
@@ -196,7 +203,9 @@ class KeptElements:
                 if is_ours is None:
                     break
                 ours += [is_ours] * (stop - start)
-                if self._tail.size >= most_rows or self._tail.length >= most_bytes:
+                # What is not worth moving grows on: many small chunks would fill memory, and none could leave it.
+                is_full = self._tail.length >= most_bytes and self._is_worth_moving(self._tail)
+                if is_full or self._tail.size >= most_rows:
                     self._close_tail()
                 start = stop
             return ours + [False] * (len(new) - len(ours)) if self._stopped else ours
@@ -309,6 +318,7 @@ class KeptElements:
         place = self._files.store(rows)
         if place is not None:
             self.stored_bytes += place.stored.nbytes
+            self._largest_bytes = max(self._largest_bytes, place.stored.nbytes)
             for share in self._account.shares if not self.is_in_file else ():  # a file of the user's is no overflow
                 share.spilled_bytes += place.stored.nbytes
         return place
@@ -336,32 +346,19 @@ class KeptElements:
         self._chunks.replace(chunk, pieces)
         self._pinned.let_go(chunk, chunk.nbytes - sum(piece.nbytes for piece in pieces))
 
+    def _move_if_worth(self, chunk: Chunk) -> bool:
+        """The same if anything is gained by it."""
+        return self._is_worth_moving(chunk) and self._move(chunk)
+
     def _move_newest(self, is_short: Callable[[], bool]) -> None:
         """Moves chunks to disk as long as somebody is short."""
-        if self._owner != os.getpid():
-            return
-        for chunk in reversed(self._movable):
-            if not is_short():
-                break
-            if chunk.block is not None and self._is_worth_moving(chunk) and idle([chunk]):
-                self._move(chunk)
-        self._movable = [chunk for chunk in self._movable if chunk.block is not None]
-        if self._movable and is_short():
-            for chunk in reversed(idle(self._movable)):  # those that look at each other, too
-                if self._is_worth_moving(chunk) and is_short():
-                    self._move(chunk)
-            self._movable = [chunk for chunk in self._movable if chunk.block is not None]
+        if self._owner == os.getpid():
+            self._movable.move_newest(self._move_if_worth, is_short, self._pinned.chunks)
 
     def _move_if_idle(self, is_short: Callable[[], bool]) -> None:
-        """The same where nobody has asked. What is busy is looked at again when a quarter as many more have come.
-
-        To look at many for each new element would take longer than to make it.
-        """
-        if self.num_kept < self._next_look:
-            return
-        self._move_newest(is_short)
-        num_busy = sum(chunk.size for chunk in self._movable) if is_short() else 0
-        self._next_look = self.num_kept + (num_busy // 4 if num_busy > _FEW_BUSY else 0)
+        """The same where nobody has asked."""
+        if self._owner == os.getpid():
+            self._movable.move_if_idle(self._move_if_worth, is_short, self._pinned.chunks, self.num_kept)
 
     def _is_worth_moving(self, chunk: Chunk | Tail) -> bool:
         """Whether its place on disk takes less than it does here; in the user's file that takes nothing."""
@@ -381,7 +378,7 @@ class KeptElements:
 
     def _give_way(self, share: Share) -> None:
         with self._lock:
-            self._pinned.release()
+            self._pinned.release(self._movable)
             # Its own stage may need what lies on its floor, too, which nobody else can have.
             enough = share.free_bytes + share.lacking_bytes if share.is_short else 0
 
@@ -392,6 +389,8 @@ class KeptElements:
                 self._move_newest(is_short)
                 if self._owner == os.getpid() and self._is_worth_moving(self._tail) and is_short():
                     self._close_tail()
+            while is_short() and self._merge_places():
+                pass
             while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail.size or self._chunks):
                 self._drop_last()  # a forked child has no place on disk for it, and makes it again
 
@@ -415,7 +414,7 @@ class KeptElements:
     def _put_on(self, share: Share) -> None:
         """Counts all that is kept on a share; what that has no room for goes to disk."""
         self._make_fit(share)
-        self._pinned.release()
+        self._pinned.release(self._movable)
         while not share.charge_to_keep(self.nbytes, share.budget_bytes // 4):
             if self._merge_places() or self._move_last():
                 continue
@@ -434,7 +433,7 @@ class KeptElements:
         if self._owner == os.getpid() and is_short():
             self._close_tail()
         for chunk in self._movable if self._owner == os.getpid() else ():
-            if chunk.block is not None and chunk.nbytes > share.budget_bytes // 8 and idle([chunk]):
+            if chunk.nbytes > share.budget_bytes // 8 and idle([chunk]):
                 self._move_in_pieces(chunk, share.budget_bytes // 16)
         self._move_newest(is_short)
 
@@ -483,10 +482,7 @@ class KeptElements:
 
     def _move_last(self) -> bool:
         """Moves a chunk to disk though somebody may look at it, in another run; whether one could be moved."""
-        for chunk in reversed(self._movable if self._owner == os.getpid() else ()):
-            if chunk.block is not None and self._is_worth_moving(chunk) and self._move(chunk):
-                return True
-        return False
+        return self._owner == os.getpid() and any(map(self._move_if_worth, reversed(self._movable)))
 
     def _drop_last(self) -> None:
         """Forgets the last elements: a run has no room for them, and no file can hold them."""
@@ -494,6 +490,6 @@ class KeptElements:
             chunk, self._tail = self._tail.as_chunk(), Tail()
         else:
             chunk = self._chunks.pop()
-            self._movable = [other for other in self._movable if other is not chunk]
+            self._movable.remove(chunk)
         self.num_kept -= chunk.size
         self._pinned.let_go(chunk, chunk.nbytes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .chunk import Chunk, idle, in_memory
 from .joint import Apart, JointAccount
 from .ledger import Share
@@ -25,9 +27,16 @@ class Pinned:
         chunk.block = None
         self.release()
 
-    def release(self) -> None:
-        """Takes off the ledgers what nobody looks at any more."""
-        free = idle([chunk for chunk, _ in self._chunks])
+    @property
+    def chunks(self) -> list[Chunk]:
+        return [chunk for chunk, _ in self._chunks]
+
+    def release(self, beside: Iterable[Chunk] = ()) -> None:
+        """Takes off the ledgers what nobody looks at any more; `beside` are chunks that look at the same, perhaps.
+
+        These are many, and to be named only where somebody is short.
+        """
+        free = idle(self.chunks, beside)
         for chunk, apart in self._chunks:
             if chunk in free:
                 apart.release()

@@ -49,27 +49,38 @@ class Sealed(NamedTuple):
         return max(self.nbytes, nbytes_of(self.element)) if self.lent else self.nbytes
 
 
-def sealed(element: Any) -> Sealed:
-    """An element that is to be kept."""
+def sealed(element: Any, copies: bool = False) -> Sealed:
+    """An element that is to be kept; `copies`: as one that has nothing in common with what came."""
     if type(element) is bytes or isinstance(element, np.generic):
-        return Sealed(element, leaf_bytes(element) + _SCALAR_BYTES)
+        return Sealed(_copied(element) if copies else element, leaf_bytes(element) + _SCALAR_BYTES)
     structure = Structure.of(element)
-    leaves = structure.flatten(detach(element))
+    leaves = list(map(_copied, structure.flatten(element))) if copies else structure.flatten(detach(element))
     nbytes = sum(map(_kept_bytes, leaves), _PLACE_BYTES if structure.is_leaf else nest_bytes(len(leaves)))
     arrays = [array for leaf in leaves if not isinstance(leaf, np.generic) for array in arrays_in(leaf)]
     lent = [id(array.base) for array in arrays if array.base is not None]
     return Sealed(structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes, frozenset(lent))
 
 
-def sealed_columns(block: Block) -> list[Sealed] | None:
+def _copied(leaf: Any) -> Any:
+    """A leaf that nobody else has."""
+    if isinstance(leaf, Ragged):
+        return Ragged(_copied(leaf.values), _copied(leaf.row_splits))
+    if isinstance(leaf, Sparse):
+        return Sparse(_copied(leaf.indices), _copied(leaf.values), _copied(leaf.dense_shape))
+    if type(leaf) is bytes:
+        return bytes(memoryview(leaf))
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+def sealed_columns(block: Block, copies: bool = False) -> list[Sealed] | None:
     """The elements of a block of stacked numbers, which are all alike: each costs a tenth of what `sealed` takes.
 
-    None for other blocks, and for views of what is somebody else's.
+    None for other blocks, and for views of what is somebody else's, unless all are copied.
     """
     columns = block.columns
     if columns is None or any(c.dtype.kind not in "biufc" or not c.dtype.isnative for c in columns):
         return None
-    if not all(column.flags.writeable or column.ndim == 1 for column in columns):
+    if not copies and not all(column.flags.writeable or column.ndim == 1 for column in columns):
         return None
     leaves = [list(c) if c.ndim == 1 else [read_only(part.copy()) for part in c] for c in columns]
     nbytes = sum(c[0].nbytes + (_ARRAY_BYTES if c.ndim > 1 else _SCALAR_BYTES) for c in columns)

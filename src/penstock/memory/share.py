@@ -28,6 +28,8 @@ class Share:
         "num_ahead",
         "num_cursors",
         "num_datasets",
+        "num_opened",
+        "num_to_open",
         "peak_bytes",
         "planned_bytes",
         "remark",
@@ -43,6 +45,8 @@ class Share:
         self.num_cursors = 1  # that have the floor in common
         #: How many datasets that a function makes are on its account at a time: what these need only a sample can tell.
         self.num_datasets = 0
+        #: How many of those that the stage itself reads were open at a time, at most, and how many may be.
+        self.num_opened = self.num_to_open = 0
         #: How many of these threads may read at the same time.
         self.num_ahead = 0
         self.charged_bytes = 0
@@ -91,6 +95,11 @@ class Share:
     def slack_used_bytes(self) -> int:
         """What it holds beyond its floor."""
         return max(self.ahead_bytes, self.charged_bytes - self.floor_bytes)
+
+    @property
+    def peak_of_all_bytes(self) -> int:
+        """What it would have held at most if as many datasets had been open at a time as may be."""
+        return self.peak_bytes * max(1, -(-self.num_to_open // max(1, self.num_opened)))
 
     @property
     def budget_bytes(self) -> int:

@@ -150,18 +150,21 @@ class Tail:
         return in_memory(block, self.nbytes, self._lent)
 
 
-def columns_for(block: Block, num_more: int, num_together: Callable[[int], int], account: JointAccount) -> Tail | None:
+def columns_for(
+    block: Block, num_more: int, num_together: Callable[[int], int], account: JointAccount, copies: bool = False
+) -> Tail | None:
     """An empty tail with columns for elements like these, which is on the ledgers; None if singly is better.
 
     Args:
         num_more: For how many there should be room.
         num_together: How many elements of a size may lie in one chunk.
+        copies: Whether those that are kept singly are copies, too.
     """
     first = block[:1].rows()[0]
     structure, each = Structure.of(first), nbytes_of(first)
     leaves = structure.flatten(first)
     # What looks at memory that lives anyway takes less as it is.
-    if each > _ALIKE_BYTES or each > sealed(first).nbytes or not all(map(_has_size, leaves)):
+    if each > _ALIKE_BYTES or each > sealed(first, copies).nbytes or not all(map(_has_size, leaves)):
         return None
     capacity = min(max(_FIRST_ALIKE, num_more), num_together(each))
     nbytes = capacity * each + CHUNK_OBJECT_BYTES

@@ -234,7 +234,7 @@ class _CacheCursor(Cursor):
         assert self._batch is not None
         rows = self._batch[1]
         given = rows[offset : offset + n]
-        if len(rows) > 1 and self._pass.kept.is_in_file and not self._is_free(self._pass.kept.to_read_bytes or 0):
+        if len(rows) > 1 and not self._is_free(self._pass.kept.to_read_bytes or 0):
             # Who holds a view of a batch keeps all of it, and there is no room for another one.
             given = given[:1]
             self._lease.settle(self._batch_bytes)  # the one before is its taker's by now

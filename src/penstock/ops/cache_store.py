@@ -97,15 +97,15 @@ class CachedPass:
             if kept is not None:
                 self.reached = max(self.reached, place + block.size)
                 self._finish_if_complete()
-            return kept
+            return kept if kept is None or not self.kept.copies else _as_it_came(block)
 
     def passed(self, place: int, number: int, block: Block) -> list[Any]:
         """Keeps what came from the input and comes next, takes note of failures, and gives what to show."""
-        rows = block.rows()
-        good = sealed_columns(block)
+        rows, copies = block.rows(), self.kept.copies
+        good = sealed_columns(block, copies)
         if good is None:
             rows = [row if type(row) is Failed else in_native_order(row) for row in rows]
-            good = [sealed(row) for row in rows if type(row) is not Failed]
+            good = [sealed(row, copies) for row in rows if type(row) is not Failed]
         kept = [False] * len(good)
         while True:
             with self._lock:
@@ -116,7 +116,9 @@ class CachedPass:
                     done += len(ours)
                 if not 0 <= done < len(good):
                     # What is not kept in memory is shown as it came: who holds it must see that it is nobody else's.
-                    left = (one.element if is_kept else None for one, is_kept in zip(good, kept, strict=True))
+                    # So is what is kept as a copy, which can go to disk then though somebody looks at what came.
+                    pairs = zip(good, kept, strict=True)
+                    left = (one.element if is_kept and not copies else None for one, is_kept in pairs)
                     return self._shown(place, number, rows, left)
             self.kept.make_room()
 
@@ -226,7 +228,7 @@ class CacheStore:
                 self.kept = None
 
     def _new(self, context: Context, epoch: int) -> CachedPass:
-        kept = KeptElements(Overflow(self._overflow.space))
+        kept = KeptElements(Overflow(self._overflow.space), copies=_is_to_copy(context))
         self.kept = CachedPass(epoch, drawn_seeds(context.node.input), kept)
         return self.kept
 
@@ -279,11 +281,27 @@ class FileStore(CacheStore):
     def _new(self, context: Context, epoch: int) -> CachedPass:
         seeds = drawn_seeds(context.node.input)
         file = CacheFile.try_begin(self._path, PassId(self._identity(), epoch, seeds))
-        made = CachedPass(epoch, seeds, KeptElements(file, in_memory=False))
+        made = CachedPass(epoch, seeds, KeptElements(file, in_memory=False, copies=_is_to_copy(context)))
         if file is not None:  # else somebody else is writing it, and this pass goes by without
             made.file_id = _file_id(file.part_path)
             self.kept = self._begun[self._path, *self._identity()] = made
         return made
+
+
+def _as_it_came(block: Block) -> Block:
+    """A block of which copies are kept, with the order of bytes that these have."""
+    if block.columns is not None and all(column.dtype.isnative for column in block.columns):
+        return block
+    return Block.of_rows(list(map(in_native_order, block.rows())), has_failures=False)
+
+
+def _is_to_copy(context: Context) -> bool:
+    """Whether elements may be what a cache below keeps, too, or are those of a dataset that a function made.
+
+    Of two caches neither would see that only the other one has what it would put on disk; and when the run is over
+    nobody would count that. Of a dataset that ends before its elements do, these are copied if they are the cache's.
+    """
+    return context.share.num_datasets > 0 or any(node.op.kept is not None for node in context.node.input.walk())
 
 
 def _file_id(path: str) -> _FileId | None:

@@ -1,4 +1,4 @@
-"""Carrying: the account of arrays that live by datasets which a user's function made, as long as these are open."""
+"""Carrying: arrays and caches that live by datasets which a user's function made, as long as these are open."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _NO_SLOT_BYTES = 4096
 class Carrying:
     """Leases of what up to `num_open` open datasets carry, and their elements as copies.
 
-    Copies, because the arrays are not the user's: who holds a view would hold the whole array, and nobody would count
-    it after its dataset was closed.
+    Copies, because the arrays are not the user's, nor those of a cache that the run counts to its end: who holds a view
+    would hold the whole array, and nobody would count it after its dataset was closed.
     """
 
     def __init__(self, context: Context, num_open: int) -> None:
@@ -34,19 +34,29 @@ class Carrying:
         self._arena = context.arena
         num_inputs = context.node.input.spec.cardinality
         self._num_open = min(num_open, num_inputs) if num_inputs > 0 else num_open
+        self._is_inner = share.num_datasets > 0  # of the datasets of another, on the same account
         share.num_datasets = max(share.num_datasets, self._num_open)
         self._open_bytes = 0
         self._largest_bytes = 0
+        #: Whether any dataset so far had a lease.
+        self.has_any = False
         self._each_bytes = 0  # of the largest element, judged by some
         # A sample may end before all are open: it shows what all would hold, and what a smaller budget would count.
         self._sampled: Lease | None = share.acquire(0) if share.frugal else None
         #: What a dataset carries is not counted if it is no more than this.
         self.small_bytes = 0 if share.frugal else min(_SMALL_BYTES, share.budget_bytes // (_SMALL_PART * num_open))
 
-    def lease(self, nbytes: int) -> Lease | None:
-        """A lease of what a dataset carries; None where that is nothing."""
-        if not nbytes:
+    def opened(self, num_open: int) -> None:
+        """So many datasets are open now: a sample may end before all are."""
+        if not self._is_inner:
+            self._share.num_to_open = self._num_open
+            self._share.num_opened = max(self._share.num_opened, num_open)
+
+    def lease(self, nbytes: int | None) -> Lease | None:
+        """A lease of what a dataset carries; None where that is nothing, and its elements need not be copied."""
+        if nbytes is None:
             return None
+        self.has_any = True
         if nbytes > self._largest_bytes:
             self._largest_bytes = nbytes
             if self._share.expects is nothing_expected:  # else this one is of another's inner datasets
@@ -67,11 +77,6 @@ class Carrying:
         """What the stage will hold when all are open."""
         others = self._share.charged_bytes - self._open_bytes
         return others + self._num_open * self._largest_bytes
-
-    @property
-    def has_any(self) -> bool:
-        """Whether any dataset so far had a lease."""
-        return self._largest_bytes > 0
 
     def few(self, n: int) -> int:
         """How many of n elements to copy at a time; one as long as their size is not known."""

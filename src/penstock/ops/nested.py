@@ -248,7 +248,7 @@ class CycleCursor(Cursor):
             self._measure(block)
             slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS
             if (slow if self._num_ahead == AUTOTUNE else self._turn < self._num_ahead) and self._may_read_ahead():
-                slot.read_ahead(self._context)
+                slot.read_ahead(self._context, self._turn + 1)
         return block
 
     def _may_read_ahead(self) -> bool:
@@ -376,8 +376,9 @@ class CycleCursor(Cursor):
         slot.measured = not self._num_ahead
         self._slots[index] = slot
         self._num_open += 1
+        self._carrying.opened(self._num_open)
         if ahead:
-            slot.read_ahead(self._context)
+            slot.read_ahead(self._context, index + 1)
         return None
 
     def _failed(self, error: Exception, number: int) -> Failed:
@@ -394,7 +395,9 @@ class CycleCursor(Cursor):
         self._spent.clear()
         for index in self._read:
             slot = self._slots[index]
-            if slot is None or (slot.feed.is_empty and not slot.ahead):
+            if slot is not None and slot.feed.is_empty:
+                slot.feed.cursor.used_up()
+            if slot is None or (slot.feed.is_empty and not slot.ahead):  # else its thread settles the account
                 self._context.settle_account(index + 1)
         self._read.clear()
 

@@ -77,6 +77,8 @@ class Rebatch(Op):
             batches = min(batches, sizes.count)
         if batches is None or batch is None:
             held = sizes.at_least_as_seen(None)
+            if held is not None:  # the last batch may have fewer rows than all before, and waits with the one before it
+                held += times(1, batch) or 0
         else:
             held = (times(batches, batch) or 0) + batch.slots(batches)
         return Footprint(held, f"the batches that {max(self.sizes):,} rows span, and those rows", held)

@@ -23,7 +23,7 @@ class Slot:
         self.number = piece.number
         self.before = piece.before
         self.hold = piece.hold
-        #: The arrays that live by this dataset alone; None if there are none.
+        #: The arrays that live by this dataset alone; None if it has none, and no cache.
         self.carried = carried
         self.live = node.has_any(is_live)
         #: How many elements are sure to come; UNKNOWN where only reading on can tell.
@@ -34,9 +34,9 @@ class Slot:
         self.ahead = False
         self.measured = False
 
-    def read_ahead(self, context: Context) -> None:
+    def read_ahead(self, context: Context, account: int) -> None:
         """Lets a thread read on; only while nothing that was read lies ready."""
-        self.feed = Feed(context.run_ahead(self.feed.cursor, AUTOTUNE))
+        self.feed = Feed(context.run_ahead(self.feed.cursor, AUTOTUNE, account))
         self.ahead = self.measured = True
 
     def state(self) -> State:

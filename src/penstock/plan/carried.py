@@ -1,8 +1,9 @@
-"""Carried: bytes of arrays that live by one dataset alone.
+"""Carried: bytes of arrays that live by one dataset alone, and whether caches do.
 
 The sources of a dataset that a user's function returned give elements of arrays. One of the user's, of which every such
 dataset shows a part, lives anyway; one that the function has made lives as long as the dataset. Which is which follows
-from who refers to it: references from within the plan are counted, and compared with all that there are.
+from who refers to it: references from within the plan are counted, and compared with all that there are. The same goes
+for caches: one that the function has made keeps elements as long as the dataset is there.
 
 Only memory whose owner is known is looked at: of arrays, `bytes` and `bytearray`. Mapped files are the page cache's,
 and what other libraries lend may be somebody's table.
@@ -23,23 +24,31 @@ from .op import Op
 __all__ = ["carried_bytes"]
 
 
-def carried_bytes(dataset: Any, small_bytes: int) -> int:
-    """Bytes that will be free when the dataset is dropped; 0 where its arrays have no more than `small_bytes`.
+def carried_bytes(dataset: Any, small_bytes: int) -> int | None:
+    """Bytes of arrays that will be free when the dataset is dropped; None if that frees nothing that elements look at.
 
-    The caller must refer to the dataset by one variable.
+    Arrays of no more than `small_bytes` are not looked for. A cache that lives by the dataset alone counts its elements
+    itself. The caller must refer to the dataset by one variable.
     """
     if _array_bytes(dataset.node) <= small_bytes:
-        return 0
+        return None
     plan = _Plan(dataset)
-    return plan.carried_bytes() if getrefcount(plan.things[0]) <= _BY_ONE_VARIABLE else 0
+    if getrefcount(plan.things[0]) > _BY_ONE_VARIABLE:
+        return None
+    own = plan.own_things()
+    nbytes = sum(map(_own_bytes, own))
+    return nbytes if nbytes or any(isinstance(thing, Op) and thing.kept is not None for thing in own) else None
+
+
+_OF_CACHE = 1 << 62
 
 
 def _array_bytes(node: Node) -> int:
-    """Bytes of all arrays in a plan, whoever holds them."""
-    total: int = node.op.array_bytes
+    """Bytes of all arrays in a plan, whoever holds them; more than any number if it has a cache."""
+    total: int = node.op.array_bytes if node.op.kept is None else _OF_CACHE
     while len(node.inputs) == 1:
         node = node.inputs[0]
-        total += node.op.array_bytes
+        total += node.op.array_bytes if node.op.kept is None else _OF_CACHE
     for child in node.inputs:
         total += _array_bytes(child)
     return total
@@ -64,7 +73,8 @@ class _Plan:
                 below.append(place)
             self._below.append(below)
 
-    def carried_bytes(self) -> int:
+    def own_things(self) -> list[Any]:
+        """Those that nobody else refers to."""
         # What is referred to from outside, and by that all below it, is somebody else's too.
         shared = [i for i in range(1, len(self.things)) if getrefcount(self.things[i]) - _LISTED > self._num_inner[i]]
         seen = set(shared)
@@ -72,7 +82,7 @@ class _Plan:
             new = [place for place in self._below[i] if place not in seen]
             seen.update(new)
             shared += new
-        return sum(_own_bytes(thing) for i, thing in enumerate(self.things) if i not in seen)
+        return [thing for i, thing in enumerate(self.things) if i not in seen]
 
 
 # The list of things, and getrefcount's own argument.

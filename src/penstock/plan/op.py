@@ -175,8 +175,8 @@ class Context(Protocol):
     def load(self, path: str, reader_func: Callable[[Any], Any] | None) -> Any:
         """The dataset that was saved in a directory."""
 
-    def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
-        """The same elements, made ready by a thread before they are asked for."""
+    def run_ahead(self, cursor: Cursor, num_elements: int, account: int | None = None) -> Cursor:
+        """The same elements, made ready by a thread before they are asked for; then on no `account` of their makers."""
 
     def progress(self, what: str, total: int) -> Progress:
         """A progress bar for something that takes long; `total` below 0 where it is not known."""

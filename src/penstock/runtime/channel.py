@@ -20,7 +20,7 @@ from ..memory.singly import failures_in, objects_of_block
 from .closing import mark_worker
 from .stacks import start_thread
 
-__all__ = ["Admission", "Boundary", "Ready", "Threads"]
+__all__ = ["Admission", "Boundary", "InFlight", "Ready", "Threads"]
 
 _GROWTH = 1.25
 # A block that waits, its lease and its position: what is counted where there are many of them. There may be a million,
@@ -330,3 +330,21 @@ class Ready:
     @property
     def empty(self) -> bool:
         return self.block is not None and self.offset == self.block.size
+
+
+class InFlight:
+    """Counts results as they are made, on the lease of their piece: there is room for all, or none at all."""
+
+    __slots__ = ("_lease", "_made")
+
+    is_of_part = True
+
+    def __init__(self, lease: Lease, input_bytes: int = 0) -> None:
+        self._lease = lease
+        self._made = input_bytes
+
+    def add(self, nbytes: int, count: int = 1) -> bool:
+        self._made += nbytes
+        if self._made > self._lease.nbytes:
+            self._lease.settle(self._made, single=count == 1)
+        return True

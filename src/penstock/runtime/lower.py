@@ -131,7 +131,8 @@ class Stages:
 
     def _measured(self, node: Node) -> Measured:
         meter, share = self.meters[id(node)], self.shares[id(node)]
-        peak_bytes = share.peak_bytes
+        # A sample may end before all datasets are open that may be at a time.
+        peak_bytes = share.peak_of_all_bytes if self.ledger.frugal and not meter.ended else share.peak_bytes
         largest_bytes = meter.largest_bytes
         if self.ledger.frugal or not meter.num_elements:  # a branch of which little was read, or that a cache is for
             twins = [twin for twin in self.nodes if twin == node and self.meters[id(twin)].num_elements]
@@ -220,6 +221,8 @@ class _Context:
     detached = False
     takes_whole_blocks = False
     crew: Crew | None = None
+    #: What is on its way to a thread of this stage's own, and on the same share.
+    makers: Account | None = None
     _num_opened = 0  # of its readings
     _places: _Places | None = None
 
@@ -347,9 +350,10 @@ class _Context:
 
         return loaded(Load(path), reader_func, self.stages.make_dataset, self.node.origin)
 
-    def run_ahead(self, cursor: Cursor, num_elements: int) -> Cursor:
+    def run_ahead(self, cursor: Cursor, num_elements: int, account: int | None = None) -> Cursor:
         boundary = self.boundary if self.detached else Boundary(self.boundary)
-        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary, self.spill)
+        makers = self.makers if account is None else self._account_of(account)
+        return AheadCursor(cursor, num_elements, self.share, self.arena, self.meter, boundary, self.spill, makers)
 
     def progress(self, what: str, total: int) -> ProgressBar:
         return ProgressBar(f"{self.node.op.name}: {what}", None if total < 0 else total, self.stages.shows_progress)
@@ -414,7 +418,7 @@ class _NestedContext(_Context):
     def detach(self) -> None:
         super().detach()
         accounts = self.stages.accounts
-        self.account = account = accounts.of_cursor(self.share)
+        self.account = self.makers = account = accounts.of_cursor(self.share)
         self.boundary.on_close = lambda: accounts.forget(account)
 
     @property
@@ -460,9 +464,10 @@ def _cursor_of(context: _Context) -> Cursor:
         inner = InlineCursor(context.input(), function, traits, context.transit)
         boundary, spill = context.boundary, context.spill
         return FillingCursor(inner, context.crew, traits.fills, share, arena, meter, boundary, spill, live)
-    boundary, spill, num_elements = context.boundary, context.spill, context.node.input.spec.cardinality
+    boundary, spill, makers = context.boundary, context.spill, context.makers
+    num_elements = context.node.input.spec.cardinality
     return ParallelCursor(
-        context.input, function, traits, ordered, share, arena, meter, boundary, live, spill, num_elements
+        context.input, function, traits, ordered, share, arena, meter, boundary, live, spill, num_elements, makers
     )
 
 

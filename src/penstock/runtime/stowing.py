@@ -2,8 +2,9 @@
 
 Nobody but the consumer can take what waits for him, and he may be the very one who needs the room: to open another run,
 say. So all but the first in turn, which lies on the floor of its stage, can be written to disk, and is read back when
-its turn has come. What goes to disk is sure to find room again: the floor of its stage is as large as each of them, and
-what threads have made meanwhile in slots, which may lie on that floor, is stowed in its stead as soon as it is done.
+its turn has come; the first, too, of datasets that a function made, which have one floor in common. What goes to disk
+is sure to find room again: the floor of its stage is as large as each of them, and what threads have made meanwhile in
+slots, which may lie on that floor, is stowed in its stead as soon as it is done.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Stowage:
     """The blocks of one stage that are on disk.
 
     Args:
-        waiting: Blocks in the order in which they will be taken; the first of them stays.
+        waiting: Blocks in the order in which they will be taken.
         num_making: Says how many blocks are being made; a method of who owns this, which is not kept alive by it.
     """
 
@@ -96,7 +97,8 @@ class Stowage:
             if not at_rest:
                 return True
             wanted = self._share.wanted_bytes
-            for item in reversed(list(islice(self._waiting(), 1, None))):
+            num_staying = 0 if self._share.num_datasets else 1
+            for item in reversed(list(islice(self._waiting(), num_staying, None))):
                 if not self._would_help(wanted):
                     break
                 try:
@@ -116,6 +118,7 @@ class Stowage:
         if item.block is None or item.offset or item.block.has_failures:
             return
         nbytes = sum(map(nbytes_of, item.block.rows()))
+        item.lease.come_first()
         self._share.raise_floor(nbytes)  # with what it takes up now
         if self._share.floor_bytes < nbytes:
             return

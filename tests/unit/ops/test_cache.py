@@ -462,3 +462,35 @@ def test_a_run_with_too_little_memory_reads_row_by_row() -> None:
     with made.run(memory=300_000) as run:
         assert [int(x[0]) for x in run] == list(range(60))
     assert len(calls) == 60
+
+
+@pytest.mark.parametrize("between", [lambda d: d, lambda d: d.take(5), lambda d: d.window(2, 1).flat_map(lambda w: w)])
+@pytest.mark.parametrize("size", [10, 5000])
+def test_caches_one_above_the_other_have_nothing_in_common(between: Any, size: int) -> None:
+    """Or neither could let go of it, and what one has put on disk would be on nobody's account after the run."""
+    below = ps.Dataset.range(5).map(lambda i: np.full(size, float(i))).cache()
+    above = between(below).cache()
+    expected = [x[0] for x in between(below)]
+    assert [x[0] for x in above] == expected
+    kept_below, kept_above = list(below), list(above)
+    assert not any(np.shares_memory(x, y) for x in kept_below for y in kept_above)
+    assert not any(x.flags.writeable for x in kept_above)
+
+
+def test_strings_in_caches_one_above_the_other() -> None:
+    below = ps.Dataset.range(5).map(lambda i: b"x" * (2 + int(i))).cache()
+    above = below.cache()
+    assert list(above) == list(below)
+    assert not any(x is y for x, y in zip(below, above, strict=True))
+
+
+@pytest.mark.parametrize("size", [3, 5000])
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_the_order_of_bytes_is_the_same_in_every_epoch(size: int, is_batch: bool) -> None:
+    array = np.arange(4 * size, dtype=">f8").reshape(4, size)
+    source = ps.Dataset.from_tensor_slices(array) if is_batch else ps.Dataset.range(4).map(lambda i: array[int(i)] + 0)
+    twice = source.cache().cache()
+    for _ in range(2):
+        found = list(twice)
+        assert [x.dtype.isnative for x in found] == [True] * 4
+        assert np.array_equal(np.stack(found), array)

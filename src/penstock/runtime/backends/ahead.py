@@ -17,8 +17,10 @@ from ...memory.arena import Arena
 from ...memory.ledger import Lease, Share
 from ...memory.spill import SpillSpace
 from ...options import AUTOTUNE
+from ..accounts import Account
 from ..channel import Admission, Boundary, Ready, Threads
 from ..meter import Meter
+from ..reserved import Reserved
 from ..stowing import Stowage
 
 __all__ = ["AheadCursor"]
@@ -37,7 +39,10 @@ _NOT_PULLING = object()
 
 
 class AheadCursor(Cursor):
-    """The input's elements, up to `num_elements` of them made ready by a thread where that pays."""
+    """The input's elements, up to `num_elements` of them made ready by a thread where that pays.
+
+    `makers` count what they made for this thread, on the share that counts what lies ready: once is enough.
+    """
 
     def __init__(
         self,
@@ -48,8 +53,10 @@ class AheadCursor(Cursor):
         meter: Meter,
         boundary: Boundary | None = None,
         spill: SpillSpace | None = None,
+        makers: Account | None = None,
     ) -> None:
         self._input = input
+        self._makers = makers
         self._capacity = 2 if num_elements == AUTOTUNE else num_elements
         self._tuned = num_elements == AUTOTUNE
         self._was_full = False
@@ -64,6 +71,7 @@ class AheadCursor(Cursor):
         self._pulling: State = _NOT_PULLING
         self._demand = 1
         self._making: Ready | None = None
+        self._reserved = Reserved(share, for_all=True)  # what finds no room afterwards stays its maker's
         self._wanted = False  # by a consumer who waits for it
         self._ended = False
         self._is_borrowed = False  # what was made last, on its maker's account
@@ -162,7 +170,8 @@ class AheadCursor(Cursor):
         try:
             start = perf_counter_ns()
             with self._share.waiting_while(self._may_release):
-                item.block = self._input.pull(demand)
+                with self._reserved.by(item.lease):
+                    item.block = self._input.pull(demand)
                 if item.block is not None:
                     self._measure(item.block.size, min(perf_counter_ns() - start, _CONTENDED_NS))
                     item.size = item.block.size
@@ -174,6 +183,9 @@ class AheadCursor(Cursor):
         """Counts what was made. Where there is no room it stays its maker's, who is asked again when it was used."""
         try:
             self._admission.settle(item.lease, block)
+            if self._makers is not None:
+                self._makers.settle()
+                self._input.used_up()
         except OverBudget:
             item.lease.settle(0)
             self._is_borrowed = True
@@ -231,6 +243,15 @@ class AheadCursor(Cursor):
                 self._ready.popleft()
             changed.notify_all()
             return block
+
+    def used_up(self) -> None:
+        self._take_back()
+        if self._makers is not None and self._is_borrowed:
+            with self._threads.changed:
+                if not self._ready:  # else what was made last is still to be taken
+                    self._makers.settle()
+                    self._is_borrowed = False
+                    self._threads.changed.notify_all()
 
     def _gave(self, demand: int, size: int) -> None:
         """So many were given of those that the consumer asked for."""
@@ -294,6 +315,7 @@ class AheadCursor(Cursor):
 
     def close(self) -> None:
         self._threads.stop()
+        self._reserved.close()
         self._take_back()
         while self._ready:
             self._ready.popleft().lease.release()

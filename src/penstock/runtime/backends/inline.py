@@ -96,6 +96,10 @@ class InlineCursor(UnaryCursor):
         self._place += n
         self._rest = self._rest[n:] if n < self._rest.size else None
 
+    def used_up(self) -> None:
+        if self._rest is None:
+            self.input.used_up()
+
     def skip(self, n: int) -> int:
         # Who must tell of failures must call: they decide how far the input goes.
         if not (self._one_to_one and self._pure) or self._tells_failures:

@@ -23,8 +23,10 @@ from ...memory.spill import SpillSpace
 from ...plan.op import ElementFunction, Room, call_with_room
 from ...plan.traits import Traits
 from ...spec import UNKNOWN
-from ..channel import Admission, Boundary, Ready, Threads
+from ..accounts import Account
+from ..channel import Admission, Boundary, InFlight, Ready, Threads
 from ..meter import Meter
+from ..reserved import Reserved
 from ..stowing import Stowage
 from .inline import count_failures
 from .pieces import Pieces
@@ -57,7 +59,9 @@ class ParallelCursor(Cursor):
         live: bool = False,
         spill: SpillSpace | None = None,
         num_elements: int = UNKNOWN,
+        makers: Account | None = None,
     ) -> None:
+        self._makers = makers  # who count what they made, on the share that counts what is in flight
         self._open_input = open_input
         self._input = open_input()
         self._function = function
@@ -79,11 +83,11 @@ class ParallelCursor(Cursor):
         self._demand = 1
         self._ended = False
         # Failures that the input has heard of; of these, those in pieces delivered whole, or found further up.
-        self._num_lost = 0
-        self._num_lost_delivered = 0
+        self._num_lost = self._num_lost_delivered = 0
         # The piece that is being pulled now. Until it is there the input is its worker's alone, who may have to wait
         # for memory: failures found meanwhile are kept for it, and nobody else ever waits for the input.
         self._begun: Ready | None = None
+        self._reserved = Reserved(share, for_all=False)
         self._num_untold = 0
         # Held while pulling, so that tickets are given in the order of the input; taken before `changed`, never after.
         self._pulling = threading.Lock()
@@ -159,9 +163,11 @@ class ParallelCursor(Cursor):
         start = perf_counter_ns()
         try:
             with self._share.waiting_while(self._boundary.may_release):
-                block = self._input.pull(size)
+                with self._reserved.by(ticket.lease):
+                    block = self._input.pull(size)
                 if block is not None:
                     self._hold_input(ticket, block)
+                    self._settle_makers()
         except BaseException as error:
             ticket.error, block = error, None
         with self._threads.changed:
@@ -227,6 +233,12 @@ class ParallelCursor(Cursor):
         if ticket.input_bytes > ticket.lease.nbytes:  # what was reserved is for both what goes in and what comes out
             ticket.lease.settle(ticket.input_bytes)
 
+    def _settle_makers(self) -> None:
+        """What they made is held here, or by nobody; only while none of them is at work."""
+        if self._makers is not None:
+            self._makers.settle()
+            self._input.used_up()
+
     def _holds(self) -> bool:
         """Whether what is in flight will be taken, and come free, whatever becomes of what is begun now."""
         return not self._threads.stopped and bool(self._given or self._tickets)
@@ -249,7 +261,7 @@ class ParallelCursor(Cursor):
         each_bytes = self._pieces.sampled_bytes(block)
         try:
             with self._share.waiting_while(lambda: self._may_release_before(ticket)):
-                result, num_lost = self._applied(block, ticket.place, _InFlight(ticket.lease, ticket.input_bytes))
+                result, num_lost = self._applied(block, ticket.place, InFlight(ticket.lease, ticket.input_bytes))
                 self._admission.settle(ticket.lease, result, ticket.input_bytes)
         except BaseException as raised:
             result, error = None, raised
@@ -381,7 +393,7 @@ class ParallelCursor(Cursor):
                 lease.release()
                 return None
             start = perf_counter_ns()
-            result, num_lost = self._applied(block, self._place, _InFlight(lease))
+            result, num_lost = self._applied(block, self._place, InFlight(lease))
             self._admission.settle(lease, result)
         except BaseException:
             lease.release()
@@ -394,6 +406,15 @@ class ParallelCursor(Cursor):
         self._pieces.element_ns = elapsed // block.size or 1
         self._tuner.called_inline(block.size, elapsed)
         return result
+
+    def used_up(self) -> None:
+        for lease in self._given:  # which stay: they keep workers from more than was asked for
+            lease.settle(0)
+        if self._pulling.acquire(blocking=False):
+            try:
+                self._settle_makers()
+            finally:
+                self._pulling.release()
 
     def lost(self, n: int) -> None:
         with self._threads.changed:
@@ -457,7 +478,7 @@ class ParallelCursor(Cursor):
                     raise StateError(f"the input ends {left} elements before the saved position")
                 self._tickets.append(ticket)
                 ticket.size, ticket.num_lost = block.size, 0
-                ticket.block = call_with_room(self._function, block, place, _InFlight(ticket.lease))
+                ticket.block = call_with_room(self._function, block, place, InFlight(ticket.lease))
                 self._admission.settle(ticket.lease, ticket.block)
                 if untold:
                     self.lost(self._failures_in(ticket.block, block))
@@ -468,6 +489,7 @@ class ParallelCursor(Cursor):
 
     def close(self) -> None:
         self._threads.stop()
+        self._reserved.close()
         self._take_back()
         while self._tickets:
             self._tickets.popleft().lease.release()
@@ -475,21 +497,3 @@ class ParallelCursor(Cursor):
         self._ended = True
         self._input.close()
         self._boundary.close()
-
-
-class _InFlight:
-    """Counts results as they are made, on the lease of their piece: there is room for all, or none at all."""
-
-    __slots__ = ("_lease", "_made")
-
-    is_of_part = True
-
-    def __init__(self, lease: Lease, input_bytes: int = 0) -> None:
-        self._lease = lease
-        self._made = input_bytes
-
-    def add(self, nbytes: int, count: int = 1) -> bool:
-        self._made += nbytes
-        if self._made > self._lease.nbytes:
-            self._lease.settle(self._made, single=count == 1)
-        return True
