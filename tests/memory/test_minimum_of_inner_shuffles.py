@@ -1,5 +1,6 @@
 """Shuffles in datasets that a function makes: the smallest budget has room for what they put on disk, if need be."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,18 @@ CASES = {
 }
 
 
+def check_minimum_is_enough(build: Callable[[], Any]) -> None:
+    """With a sample to its end, for the dataset that was sampled and for another."""
+    expected = [comparable(x) for x in build()]
+    sampled = build()
+    minimum = sampled.explain(sample=10_000).to_dict()["minimum_bytes"]
+    for dataset in (sampled, sampled, build()):
+        with dataset.run(memory=minimum, epoch=0) as run:
+            assert [comparable(x) for x in run] == expected
+            assert run.ledger.peak_bytes <= minimum
+        assert run.ledger.charged_bytes == 0
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_the_minimum_is_enough(case: str, repeats: int) -> None:
@@ -37,14 +50,7 @@ def test_the_minimum_is_enough(case: str, repeats: int) -> None:
         made = D.range(8).interleave(inner, cycle_length=cycle_length, num_parallel_calls=num_parallel_calls)
         return made.padded_batch(3) if case == "arrays" else made.prefetch(2)
 
-    expected = [comparable(x) for x in outer()]
-    sampled = outer()
-    minimum = sampled.explain(sample=10_000).to_dict()["minimum_bytes"]
-    for dataset in (sampled, sampled, outer()):
-        with dataset.run(memory=minimum, epoch=0) as run:
-            assert [comparable(x) for x in run] == expected
-            assert run.ledger.peak_bytes <= minimum
-        assert run.ledger.charged_bytes == 0
+    check_minimum_is_enough(outer)
 
 
 @pytest.mark.parametrize("cycle_length", [1, 2, 3])
@@ -60,11 +66,4 @@ def test_the_minimum_is_enough_for_caches_below_them(cycle_length: int, buffer_s
     def outer() -> Any:
         return D.range(8).interleave(inner, cycle_length=cycle_length).prefetch(3)
 
-    expected = [comparable(x) for x in outer()]
-    sampled = outer()
-    minimum = sampled.explain(sample=10_000).to_dict()["minimum_bytes"]
-    for dataset in (sampled, sampled, outer()):
-        with dataset.run(memory=minimum, epoch=0) as run:
-            assert [comparable(x) for x in run] == expected
-            assert run.ledger.peak_bytes <= minimum
-        assert run.ledger.charged_bytes == 0
+    check_minimum_is_enough(outer)
