@@ -140,11 +140,16 @@ class Transit:
             self._share.raise_floor(self._each)
         return each
 
+    def settle(self) -> None:
+        """Nothing is on its way for now."""
+        if self._reserved:
+            with self._handing_over:
+                reserved, self._reserved, self._used = self._reserved, 0, 0
+                self._share.discharge(reserved)
+
     def close(self) -> None:
         """Nothing is on its way any more."""
         if self._take_back is not None:
             self._take_back()
             self._take_back = None
-        with self._handing_over:
-            reserved, self._reserved, self._used = self._reserved, 0, 0
-            self._share.discharge(reserved)
+        self.settle()

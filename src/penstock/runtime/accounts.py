@@ -33,6 +33,11 @@ class Account:
         return transit
 
     def settle(self) -> None:
+        """Nothing is on its way for now."""
+        for transit in list(self._transits.values()):
+            transit.settle()
+
+    def close(self) -> None:
         """Nothing is on its way any more."""
         for transit in list(self._transits.values()):
             transit.close()
@@ -61,9 +66,9 @@ class Accounts:
 
     def forget(self, account: Account) -> None:
         """The cursor is closed."""
-        account.settle()
+        account.close()
         self._of_cursors.discard(account)
 
     def close(self) -> None:
         for account in [*self._of_stages.values(), *self._of_cursors]:
-            account.settle()
+            account.close()
