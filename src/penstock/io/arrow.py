@@ -39,6 +39,8 @@ __all__ = ["FromArrow"]
 
 # So many record batches are looked at before a run to tell what it needs; others of the same writer are like them.
 _MOST_LOOKED_AT = 32
+# By so many of its rows a table is known from another.
+_ROWS_TO_KNOW_BY = 32
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -153,6 +155,16 @@ class FromArrow(StreamsFiles, Op):
     @property
     def num_elements(self) -> int:
         return self._num_rows
+
+    @property
+    def rows_to_know_by(self) -> list[np.ndarray]:
+        """Rows of a table of plain numbers, the same ones however it is cut into record batches."""
+        if self._plain is None or self._paths or not self._num_rows:
+            return []
+        starts = np.cumsum([0, *map(len, self._plain[0])])
+        rows = np.unique(np.linspace(0, self._num_rows - 1, _ROWS_TO_KNOW_BY).astype(np.int64))
+        pieces = np.searchsorted(starts, rows, side="right") - 1
+        return [np.asarray(arrays[i][row - starts[i]]) for arrays in self._plain for i, row in zip(pieces, rows, strict=True)]
 
     @property
     def reading_may_fail(self) -> bool:

@@ -92,7 +92,7 @@ def _of_operator(node: Node) -> Remembered:
         text = None if name.partition(" ")[2] in written else _text(value, writes.unnamed, 0)
         if text is not None:
             found[name] = digest([found[name], text]) if name in found else text
-    arrays = getattr(node.op, "aliased_arrays", None)
+    arrays = getattr(node.op, "aliased_arrays", None) or getattr(node.op, "rows_to_know_by", None)
     if arrays:
         found[_DATA] = digest([_of_array(array) for array in arrays])
     names = getattr(node.op, "file_names", None)

@@ -36,11 +36,11 @@ def check_state(state: Any, written: Node, optimized: bool, *, accepts_changes: 
     of_other = is_of_another_process(contents, now)
     for i, (text, node) in enumerate(zip_longest(state["plan"], nodes)):
         if text is None or node is None:
-            which, missing = ("had", text) if node is None else ("did not have", node.op.fingerprint())
-            raise StateError(f"{_OTHER}: it {which} {missing}")
+            missing = f"had {text}" if node is None else f"did not have {node.op.fingerprint()}, at {node.origin}"
+            raise StateError(f"{_OTHER}: it {missing}")
         fingerprint = node.op.fingerprint()
         if text != fingerprint:
-            raise StateError(f"{_OTHER}: operator {i} was {text} and is {fingerprint}")
+            raise StateError(f"{_OTHER}: operator {i} was {text} and is {fingerprint}, at {node.origin}")
         change = first_change(contents[i], now[i], ignores_captured=of_other) if i < len(contents) else ""
         if change:
             raise StateError(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -44,6 +45,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Any, Any, str]] = {
     "a nest": (D.from_tensor_slices, (X, (X, X)), ((X, X), X), STRUCTURE),
     "one element": (D.from_tensors, {"a": X}, {"b": X}, STRUCTURE),
     "the data of one element": (D.from_tensors, (X, 1.5), (X, 2.5), "has other data"),
+    "a table": (lambda x: D.from_arrow(pa.table({"x": x})), [1, 2, 3], [1, 2, 4], "has other data"),
     "a file in parts": (
         lambda names: ps.TextLineDataset(names).shard(2, 0, by="file"),
         ["a.txt", "b.txt"],
@@ -75,6 +77,12 @@ def test_processes_that_share_a_dataset_have_elements_of_one_structure() -> None
     D.from_tensor_slices({"a": X}).distribute(3, 0).run().load_state_dict(state)
     with D.from_tensor_slices({"b": X}).distribute(3, 0).run() as run, pytest.raises(StateError, match=STRUCTURE):
         run.load_state_dict(state)
+
+
+def test_a_table_is_the_same_however_it_is_cut_into_pieces() -> None:
+    table = pa.table({"x": np.arange(100), "y": np.ones(100)})
+    pieces = pa.concat_tables([table.slice(0, 0), table.slice(0, 7), table.slice(7)])
+    D.from_arrow(pieces).run().load_state_dict(state_of(D.from_arrow(table)))
 
 
 def test_a_file_that_came_or_went_is_another_list() -> None:

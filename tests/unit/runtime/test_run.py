@@ -312,7 +312,7 @@ def double(x: Any) -> Any:
 
 
 CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
-    "another argument": (lambda: D.range(10).map(double).batch(3), r"operator 2 was batch\(2\) and is batch\(3\)"),
+    "another argument": (lambda: D.range(10).map(double).batch(3), r"was batch\(2\) and is batch\(3\), at test_run"),
     "another function": (lambda: D.range(10).map(abs).batch(2), r"operator 1 was map\(double\) and is map\(abs\)"),
     "other data": (lambda: D.range(11).map(double).batch(2), r"operator 0 was range\(10\) and is range\(11\)"),
     "an operator more": (lambda: D.range(10).map(double).batch(2).take(3), r"it did not have take\(3\)"),
