@@ -164,7 +164,8 @@ class FromArrow(StreamsFiles, Op):
         starts = np.cumsum([0, *map(len, self._plain[0])])
         rows = np.unique(np.linspace(0, self._num_rows - 1, _ROWS_TO_KNOW_BY).astype(np.int64))
         pieces = np.searchsorted(starts, rows, side="right") - 1
-        return [np.asarray(arrays[i][row - starts[i]]) for arrays in self._plain for i, row in zip(pieces, rows, strict=True)]
+        places = list(zip(pieces, rows - starts[pieces], strict=True))
+        return [np.asarray(arrays[piece][row]) for arrays in self._plain for piece, row in places]
 
     @property
     def reading_may_fail(self) -> bool:
