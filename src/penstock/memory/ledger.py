@@ -38,6 +38,9 @@ __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
 _LOOK_AGAIN_S = 0.02
 # Who was asked for memory while at work may wait for some itself, and for this thread: it is waited for only so long.
 _PUT_OFF_S = 2.0
+# So long if that is another run which does not wait itself. On a busy machine, or with slow functions, it takes its
+# time; to be refused would be worse than to wait.
+_BUSY_S = 10.0
 
 
 class Ledger:
@@ -76,6 +79,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._freed = threading.Condition(self._lock)
         self.num_waiting = 0  # threads, for room
+        self._num_in_need = 0  # threads that wait for what they cannot do without
         self._of_thread = threading.local()
         if pool is not None:
             pool.join(self)
@@ -119,6 +123,11 @@ class Ledger:
     def slack_used_bytes(self) -> int:
         """What its stages hold beyond their floors."""
         return self._slack_used
+
+    @property
+    def is_in_need(self) -> bool:
+        """Whether it waits for room that it cannot do without."""
+        return self._num_in_need > 0
 
     @property
     def aim_bytes(self) -> int:
@@ -277,18 +286,20 @@ class Ledger:
         """
         if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
             return False
-        self._of_thread.asking, self._of_thread.is_put_off = True, False
+        self._of_thread.asking, self._of_thread.put_off_s = True, 0.0
         self._of_thread.asker = asker
         try:
             self._of_thread.wanted_bytes = wanted_bytes
             # A copy, made at once: meanwhile threads, or a garbage collection in this one, may take theirs back.
             named = list(self._releases.values())
             releases = [release for release, is_of_use in named if of_use or not is_of_use]
-            is_put_off = [release() for release in releases].count(True) > 0
+            put_off_s = _PUT_OFF_S if [release() for release in releases].count(True) else 0.0
             if asks_pool and self._pool is not None and self._pool.lacking_bytes(wanted_bytes):
-                is_put_off |= self._pool.ask_others(self, wanted_bytes, of_use)
-            self._of_thread.is_put_off = is_put_off
-            return is_put_off
+                at_work = self._pool.ask_others(self, wanted_bytes, of_use)
+                if at_work:
+                    put_off_s = _PUT_OFF_S if all(other.is_in_need for other in at_work) else _BUSY_S
+            self._of_thread.put_off_s = put_off_s
+            return put_off_s > 0
         finally:
             self._of_thread.asking, self._of_thread.asker = False, None
 
@@ -374,12 +385,12 @@ class Ledger:
         It may for a while if somebody who was asked to let go was at work in another thread, and can be asked again.
         """
         others_may_release = getattr(self._of_thread, "while_", None)
-        put_off_until = perf_counter() + _PUT_OFF_S
         # Who works ahead and is not waited for has time: other runs need not hurry for that one.
         has_time = others_may_release is not None and others_may_release()
-        with nullcontext() if has_time or self._pool is None else self._pool.awaiting(nbytes):
+        with nullcontext() if has_time else self._in_need(nbytes):
+            start = perf_counter()
             while (others_may_release is not None and others_may_release()) or (
-                getattr(self._of_thread, "is_put_off", False) and perf_counter() < put_off_until
+                perf_counter() - start < getattr(self._of_thread, "put_off_s", 0.0)
             ):
                 with self._freed:
                     self.num_waiting += 1
@@ -390,6 +401,18 @@ class Ledger:
                 if self.try_charge(share, nbytes, 0, lease):
                     return True
         return others_may_release is not None and self.try_charge(share, nbytes, 0, lease)
+
+    @contextmanager
+    def _in_need(self, nbytes: int) -> Iterator[None]:
+        """Within it others know that this run waits for so much."""
+        with self._lock:
+            self._num_in_need += 1
+        try:
+            with nullcontext() if self._pool is None else self._pool.awaiting(nbytes):
+                yield
+        finally:
+            with self._lock:
+                self._num_in_need -= 1
 
     # Refusing.
 

@@ -28,8 +28,10 @@ from typing import Any, Protocol
 
 __all__ = ["Pool"]
 
-# So long a run that opens waits for others to give way, and looks again after so long.
+# So long a run that opens waits for others to give way.
 _WAIT_S = 1.5
+# So long if one of them is at work, which is given its time.
+_BUSY_S = 10.0
 _LOOK_AGAIN_S = 0.01
 
 
@@ -39,6 +41,9 @@ class _Member(Protocol):
 
     @property
     def slack_used_bytes(self) -> int: ...
+
+    @property
+    def is_in_need(self) -> bool: ...
 
     def let_go(self, wanted_bytes: int, of_use: bool = True, asks_pool: bool = True) -> bool: ...
 
@@ -143,21 +148,23 @@ class Pool:
         """
         if not self.awaited_bytes and self.try_take(nbytes):  # while another waits, that one comes first
             return True
-        deadline = monotonic() + wait_s
-        if not self._opening.acquire(timeout=wait_s):
+        start = monotonic()
+        if not self._opening.acquire(timeout=max(wait_s, _BUSY_S)):
             return False
         try:
             with self.awaiting(nbytes):
                 while True:
+                    is_busy = False
                     for other in self._others(member):
-                        other.let_go(nbytes, asks_pool=False)
+                        is_busy |= other.let_go(nbytes, asks_pool=False) and not other.is_in_need
                         other.keep_needs(overdraw=False)
                     keeper = self._keeper if self._lent_to is None else None
                     own_bytes = 0 if keeper is None else min(nbytes, kept(keeper))
                     if self._try_lend(member, nbytes, own_bytes):
                         return True
                     floors = sum(other.floor_bytes for other in self._others(member))
-                    if floors + nbytes > self.total_bytes or monotonic() >= deadline:
+                    most_s = max(wait_s, _BUSY_S) if is_busy else wait_s
+                    if floors + nbytes > self.total_bytes or monotonic() - start >= most_s:
                         return False
                     # Whatever other runs give back, the keeper has too much.
                     if self.forget_kept(self._kept_bytes + floors + nbytes - own_bytes - self.total_bytes):
@@ -206,13 +213,13 @@ class Pool:
                 member.let_go(0, asks_pool=False)
                 member.keep_needs(overdraw=True)
 
-    def ask_others(self, member: _Member, wanted_bytes: int, of_use: bool) -> bool:
+    def ask_others(self, member: _Member, wanted_bytes: int, of_use: bool) -> list[_Member]:
         """Asks the other runs to let go of what they hold without need, and (`of_use`) could do without.
 
-        Whether some were at work instead, and have enough beyond their floors to be asked again.
+        Those that were at work instead, if they have enough beyond their floors to be asked again.
         """
         others = [other for other in self._others(member) if other.let_go(wanted_bytes, of_use, asks_pool=False)]
-        return bool(others) and sum(other.slack_used_bytes for other in others) >= self.lacking_bytes(wanted_bytes)
+        return others if sum(other.slack_used_bytes for other in others) >= self.lacking_bytes(wanted_bytes) else []
 
     def held_by_others(self, member: _Member, own_bytes: int) -> tuple[int, int]:
         """What other runs have taken, and how much of it are floors; `own_bytes` is what the asker has."""
