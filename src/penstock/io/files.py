@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +19,10 @@ from ..order import Index, RangeOrder
 from ..plan.op import Context, Op, Reader
 from ..plan.traits import SOURCE, Traits
 from ..spec import Spec, TensorSpec
+from .patterns import matches
+from .remote import is_remote, remote_matches
 
-__all__ = ["ListFiles", "as_regex", "matches"]
+__all__ = ["ListFiles"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +33,9 @@ class ListFiles(Op):
     for one character, and a backslash takes a character as it is. Files are looked up once, when this is called.
 
     Args:
-        file_pattern: A pattern or several. A file that matches two of them comes twice. Names come sorted; the
-            dataset's method of this name puts a `shuffle` on top unless told not to.
+        file_pattern: A pattern or several, of this machine or URIs (`s3://`, `gs://`, …). A file that matches two of
+            them comes twice. Names come sorted; the dataset's method of this name puts a `shuffle` on top unless told
+            not to.
 
     Memory: the names.
     State: one integer.
@@ -52,7 +54,7 @@ class ListFiles(Op):
 
     def __post_init__(self) -> None:
         patterns = _patterns(self.file_pattern)
-        names = sorted(os.fsencode(name) for pattern in patterns for name in matches(pattern))
+        names = sorted(os.fsencode(name) for pattern in patterns for name in _found(pattern))
         if not names:
             shown = ", ".join(repr(pattern) for pattern in patterns)
             raise BadArgument(f"file_pattern: no file matches {shown or 'an empty list of patterns'}")
@@ -90,6 +92,10 @@ class _NameReader:
         return Block.of_columns(LEAF, [names], len(names))
 
 
+def _found(pattern: str) -> list[str]:
+    return remote_matches(pattern) if is_remote(pattern) else matches(pattern)
+
+
 def _patterns(given: Any) -> list[str]:
     if isinstance(given, (str, bytes, os.PathLike)):
         return [os.fsdecode(given)]
@@ -98,71 +104,3 @@ def _patterns(given: Any) -> list[str]:
     if not isinstance(given, (list, tuple)) or not all(isinstance(item, (str, bytes, os.PathLike)) for item in given):
         raise BadType(f"file_pattern: expected a pattern or a list of them, got {type(given).__name__} {given!r:.60}")
     return [os.fsdecode(item) for item in given]
-
-
-_WILD = re.compile(r"[*?\[\\]")
-
-
-def matches(pattern: str) -> list[str]:
-    """The paths that match, spelled as tf.data spells them."""
-    wild = _WILD.search(pattern)
-    if wild is None:
-        return [pattern] if os.path.exists(pattern) else []
-    fixed = pattern.rfind("/", 0, wild.start()) + 1
-    paths = [pattern[:fixed] or "./"]
-    for part in filter(None, pattern[fixed:].split("/")):
-        fits = re.compile(as_regex(part), re.DOTALL).fullmatch
-        # Every path but the last ones is a folder, and ends in a slash or is about to get one.
-        folders = [path if path.endswith("/") else path + "/" for path in paths]
-        paths = [folder + name for folder in folders for name in _entries(folder) if fits(name)]
-    return paths
-
-
-def _entries(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:  # not a folder, gone, or not ours to read: nothing in it matches
-        return []
-
-
-def as_regex(part: str) -> str:
-    """One part of a pattern as a regular expression."""
-    out, i = "", 0
-    while i < len(part):
-        char = part[i]
-        i += 1
-        if char == "*":
-            out += ".*"
-        elif char == "?":
-            out += "."
-        elif char == "\\":
-            out += re.escape(part[i]) if i < len(part) else r"(?!)"
-            i += 1
-        elif char == "[":
-            text, i = _bracket(part, i)
-            out += text
-        else:
-            out += re.escape(char)
-    return out
-
-
-def _bracket(part: str, start: int) -> tuple[str, int]:
-    """The set that begins after a `[`, and where it ends; one that is never closed is only a bracket."""
-    negated = part[start : start + 1] in ("!", "^")
-    first = i = start + negated
-    items = ""
-    while i < len(part) and (part[i] != "]" or i == first):  # a `]` that comes first stands for itself
-        low, i = _literal(part, i)
-        high = low
-        if part[i : i + 1] == "-" and part[i + 1 : i + 2] not in ("", "]"):
-            high, i = _literal(part, i + 1)
-        if low <= high:
-            items += f"{re.escape(low)}-{re.escape(high)}"
-    if i >= len(part):
-        return r"\[", start
-    return (f"[{'^' if negated else ''}{items}]" if items else "." if negated else r"(?!)"), i + 1
-
-
-def _literal(part: str, i: int) -> tuple[str, int]:
-    """The character at i, or after a backslash, and what comes next."""
-    return (part[i + 1], i + 2) if part[i] == "\\" and i + 1 < len(part) else (part[i], i + 1)

@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from ..errors import FileMissing, FormatError
-from .paths import file_system_of, is_local, local_path, readable
+from .paths import is_local, local_path, readable
+from .remote import file_system_of
 
 __all__ = ["Folder", "folders_below"]
 
@@ -57,12 +58,12 @@ def _local(root: str, follow_links: bool) -> dict[str, list[str]]:
 
 
 def _remote(root: str) -> dict[str, list[str]]:
-    from pyarrow import fs
-
-    system, base = file_system_of(root)
-    base = base.rstrip("/")
-    within = f"{base}/".lstrip("/")
     with readable(root):
+        system, base = file_system_of(root)
+        from pyarrow import fs
+
+        base = base.rstrip("/")
+        within = f"{base}/".lstrip("/")
         kind: Any = system.get_file_info(base).type
         if kind == fs.FileType.NotFound:
             raise FileMissing(f"{root}: expected a folder, there is none")

@@ -21,6 +21,7 @@ from ..spec import Spec, TensorSpec
 from .folders import Folder, folders_below
 from .paths import is_local, local_path, open_random, path_given, readable
 from .read_file import read_file
+from .remote import below
 
 __all__ = ["IMAGE_EXTENSIONS", "FromImageFolder", "LoadImage"]
 
@@ -82,14 +83,16 @@ class FromImageFolder(Op):
     def _found(self, folders: list[Folder]) -> tuple[list[bytes], list[int]]:
         """Names in Keras's order: class by class, folder by folder, sorted."""
         assert self.class_names is not None
-        base = (local_path(self.root) if is_local(self.root) else self.root).rstrip("/")
+        base = local_path(self.root).rstrip("/") if is_local(self.root) else None
         endings = tuple(ending.lower() for ending in self.extensions)
         by_class: dict[str, list[bytes]] = {name: [] for name in self.class_names}
         for folder, files in folders:
             of_class = by_class.get(folder.split("/")[0])
             if of_class is not None:
                 images = [name for name in files if name.lower().endswith(endings)]
-                of_class += [f"{base}/{folder}/{name}".encode(errors="surrogateescape") for name in images]
+                paths = [f"{folder}/{name}" for name in images]
+                paths = [below(self.root, path) if base is None else f"{base}/{path}" for path in paths]
+                of_class += [path.encode(errors="surrogateescape") for path in paths]
         labels = [label for label, names in enumerate(by_class.values()) for _ in names]
         return [name for names in by_class.values() for name in names], labels
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import BadArgument, SpillError
-from .paths import file_system_of, is_local, local_path
+from .paths import is_local, local_path
+from .remote import file_system_of
 
 __all__ = ["REMOTE_BYTES", "NewFile"]
 
@@ -44,7 +45,8 @@ class NewFile:
             if os.path.exists(self._target) and not os.path.isfile(self._target):
                 raise BadArgument(f"path: expected the name of a file, got {path!r}, which is something else")
         else:
-            system, self._target = file_system_of(path)
+            with self.writing():
+                system, self._target = file_system_of(path)
             self._system = _writing_in_turn(system)
         folder, name = os.path.split(self._target)
         self._temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.part")

@@ -8,21 +8,17 @@ is there shows when it is opened, as in tf.data.
 from __future__ import annotations
 
 import os
-import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from ..errors import BadArgument, BadType, FileMissing, FormatError, SpillError
-from ..memory.arrow_library import load as load_arrow
-from ..memory.local_names import URI, local_path
+from ..errors import BadArgument, BadType
+from ..memory.local_names import local_path
 from .braces import expand_braces
-from .files import as_regex, matches
 from .inflate import InflatedStream, Stream
+from .patterns import matches
+from .remote import WILD, file_system_of, is_remote, readable, remote_matches, split_options
 
 __all__ = [
     "INDEX_ENDING",
@@ -47,7 +43,6 @@ __all__ = [
 INDEX_ENDING = ".penstock-index"
 
 _COMPRESSIONS = (None, "", "GZIP", "ZLIB")
-_WILD = re.compile(r"[*?\[]")
 
 
 # --- names ------------------------------------------------------------------------------------------------------
@@ -61,9 +56,9 @@ def expand_paths(spec: Any, argument: str = "filenames", *, braces: bool = False
     """
     names: list[str] = []
     for given in _names(spec, argument):
-        has_braces = braces and "{" in given and (_is_remote(given) or not os.path.exists(local_path(given)))
+        has_braces = braces and "{" in given and (is_remote(given) or not os.path.exists(local_path(given)))
         for name in expand_braces(given) if has_braces else [given]:
-            names += _matches(name, argument) if _WILD.search(name) else [name]
+            names += _matches(name, argument) if WILD.search(split_options(name)[0]) else [name]
     return names
 
 
@@ -92,36 +87,15 @@ def _text(given: Any, argument: str) -> str:
 
 
 def _matches(pattern: str, argument: str) -> list[str]:
-    if not _is_remote(pattern):
+    if not is_remote(pattern):
         local = local_path(pattern)
         found = [local] if os.path.exists(local) else sorted(matches(local))
     else:
-        found = _remote_matches(pattern)
-    found = [name for name in found if not name.endswith(INDEX_ENDING)]
+        found = remote_matches(pattern)
+    found = [name for name in found if not split_options(name)[0].endswith(INDEX_ENDING)]
     if not found:
         raise BadArgument(f"{argument}: no file matches {pattern!r}")
     return found
-
-
-def _remote_matches(pattern: str) -> list[str]:
-    """The URIs of the files that match, by listing the folder below which the pattern begins."""
-    from pyarrow import fs
-
-    wild = _WILD.search(pattern)
-    assert wild is not None
-    folder = pattern[: pattern.rfind("/", 0, wild.start())]
-    system, base = file_system_of(folder)
-    with readable(pattern):
-        found = system.get_file_info(
-            fs.FileSelector(base, recursive="/" in pattern[wild.start() :], allow_not_found=True)
-        )
-    fits = re.compile("/".join(as_regex(part) for part in pattern[len(folder) + 1 :].split("/")), re.DOTALL).fullmatch
-    tails = [info.path[len(base.rstrip("/")) + 1 :] for info in found if info.type == fs.FileType.File]
-    return sorted(f"{folder}/{tail}" for tail in tails if all(map(_part_fits, tail.split("/"))) and fits(tail))
-
-
-def _part_fits(part: str) -> bool:
-    return part not in ("", ".", "..")
 
 
 def shown_paths(paths: list[str] | tuple[str, ...]) -> str:
@@ -130,37 +104,6 @@ def shown_paths(paths: list[str] | tuple[str, ...]) -> str:
         return "no files"
     others = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
     return f"{paths[0]!r:.60}{others}"
-
-
-def _is_remote(path: str) -> bool:
-    return URI.match(path) is not None and not path.startswith("file://")
-
-
-def file_system_of(uri: str) -> tuple[Any, str]:
-    """The pyarrow file system that a URI names, and the path in it."""
-    parts = urlsplit(uri)
-    key = parts.scheme, parts.netloc, parts.query
-    if key not in _FILE_SYSTEMS:
-        _FILE_SYSTEMS[key] = _new_file_system(uri)
-    # In stores of buckets the bucket is the first part of a path; elsewhere what stands there is a machine.
-    in_bucket = parts.scheme in _BUCKETS
-    return _FILE_SYSTEMS[key], unquote(parts.netloc + parts.path if in_bucket else parts.path)
-
-
-_BUCKETS = ("s3", "gs", "gcs", "abfs", "abfss")
-#: File systems by scheme, host and options. Making one may look for a bucket's region, over the network.
-_FILE_SYSTEMS: dict[tuple[str, str, str], Any] = {}
-
-
-def _new_file_system(uri: str) -> Any:
-    load_arrow("pyarrow.fs", "files of other machines")
-    import pyarrow as pa
-    from pyarrow import fs
-
-    try:
-        return fs.FileSystem.from_uri(uri)[0]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise BadArgument(f"expected the URI of a file system that pyarrow has, got {uri!r:.80}: {error}") from None
 
 
 # --- opening ----------------------------------------------------------------------------------------------------
@@ -175,7 +118,7 @@ def check_compression(name: str, value: Any) -> str | None:
 
 def stored_compression(path: str) -> str | None:
     """The compression that a file's name tells."""
-    return "GZIP" if path.endswith((".gz", ".tgz")) else None
+    return "GZIP" if split_options(path)[0].endswith((".gz", ".tgz")) else None
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -192,21 +135,6 @@ def found_compression(path: str) -> str | None:
         return "GZIP" if stream.readinto(memoryview(first)) and first == _GZIP_MAGIC else None
     finally:
         stream.close()
-
-
-@contextmanager
-def readable(path: str) -> Iterator[None]:
-    """Turns what the system says of a file that cannot be read into an error that names it."""
-    try:
-        yield
-    except (FormatError, SpillError):  # these say it already
-        raise
-    except FileNotFoundError as error:
-        raise FileMissing(f"{path}: expected a file, there is none") from error
-    except IsADirectoryError as error:
-        raise FormatError(f"{path}: expected a file, got a directory") from error
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 class RandomFile(Protocol):
@@ -226,7 +154,7 @@ class RandomFile(Protocol):
 def open_stream(path: str, compression: str | None = None, offset: int = 0) -> Stream:
     """A file to be read from a byte on; `compression` is "GZIP", "ZLIB" or None, and then the offset is 0."""
     with readable(path):
-        if _is_remote(path):
+        if is_remote(path):
             system, name = file_system_of(path)
             stream: Any = system.open_input_file(name) if offset else system.open_input_stream(name, compression=None)
         else:
@@ -257,7 +185,7 @@ class _NamedStream:
 def open_random(path: str) -> RandomFile:
     """A file that is read at any offset."""
     with readable(path):
-        if not _is_remote(path):
+        if not is_remote(path):
             return _LocalFile(path)
         system, name = file_system_of(path)
         return _RemoteFile(path, system.open_input_file(name))
@@ -268,7 +196,7 @@ def open_arrow(path: str) -> Any:
     import pyarrow as pa
 
     with readable(path):
-        if _is_remote(path):
+        if is_remote(path):
             system, name = file_system_of(path)
             return system.open_input_file(name)
         local = local_path(path)
@@ -285,8 +213,8 @@ def stamp_of(path: str) -> tuple[int, int]:
         except OSError:
             return -1, -1
         return found.st_size, found.st_mtime_ns
-    system, name = file_system_of(path)
     try:
+        system, name = file_system_of(path)
         info = system.get_file_info(name)
     except OSError:
         return -1, -1
@@ -295,7 +223,7 @@ def stamp_of(path: str) -> tuple[int, int]:
 
 def is_local(path: str) -> bool:
     """Whether a look at a file costs little."""
-    return not _is_remote(path)
+    return not is_remote(path)
 
 
 class _LocalFile:

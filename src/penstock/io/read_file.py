@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 from typing import Any
 
-__all__ = ["read_file"]
+from ..memory.local_names import local_path
+from .remote import file_system_of, is_remote
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+__all__ = ["read_file"]
 
 
 def read_file(path: Any) -> bytes:
@@ -31,9 +30,7 @@ def read_file(path: Any) -> bytes:
     (b'abc', b'abc')
     """
     name = os.fsdecode(path)
-    if _URI.match(name) is None:
-        return _read_local(name)
-    return _read_uri(name)
+    return _read_uri(name) if is_remote(name) else _read_local(local_path(name))
 
 
 def _read_local(name: str) -> bytes:
@@ -43,29 +40,13 @@ def _read_local(name: str) -> bytes:
 
 
 def _read_uri(uri: str) -> bytes:
-    from urllib.parse import unquote  # not loaded with the package
-
-    scheme, _, rest = uri.partition("://")
-    place, _, query = rest.partition("?")
-    host, _, key = place.partition("/")
-    if scheme.lower() == "file":
-        return _read_local("/" + unquote(key))
     try:
-        file_system, root = _file_system(f"{scheme}://{host}{'?' + query if query else ''}")
-        with file_system.open_input_file(f"{root.rstrip('/')}/{unquote(key)}") as file:
+        file_system, path = file_system_of(uri)
+        with file_system.open_input_file(path) as file:
             contents: bytes = file.read()
     except (OSError, ValueError) as error:
         raise _named(error, uri) from error
     return contents
-
-
-@functools.lru_cache(maxsize=64)
-def _file_system(server: str) -> tuple[Any, str]:
-    """The file system behind a URI's server or bucket: to find it may take requests over the network."""
-    from pyarrow.fs import FileSystem
-
-    file_system, root = FileSystem.from_uri(server)
-    return file_system, root
 
 
 def _named(error: OSError | ValueError, uri: str) -> OSError | ValueError:

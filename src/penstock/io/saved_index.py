@@ -19,9 +19,10 @@ import numpy as np
 
 from .._native import crc32c
 from ..errors import FormatError
-from .paths import INDEX_ENDING, file_system_of, is_local, local_path, open_random
+from .paths import INDEX_ENDING, is_local, local_path, open_random
 from .record_errors import FRAME_BYTES
 from .record_starts import LEAST_BYTES, Starts, StartsWriter
+from .remote import file_system_of, split_options
 
 __all__ = ["index_path", "read_index", "save_index"]
 
@@ -35,8 +36,9 @@ _PIECE = LEAST_BYTES // 8
 
 def index_path(path: str) -> str:
     """Where the index of a file is saved."""
-    folder, slash, name = path.rpartition("/")
-    return f"{folder}{slash}.{name}{INDEX_ENDING}"
+    whole, options = split_options(path)
+    folder, slash, name = whole.rpartition("/")
+    return f"{folder}{slash}.{name}{INDEX_ENDING}{options}"
 
 
 def read_index(path: str, stamp: tuple[int, int], writer: StartsWriter) -> Starts | None:

@@ -15,6 +15,7 @@ from ..io.example_encoder import encode_example, encode_examples
 from ..io.new_file import REMOTE_BYTES
 from ..io.paths import is_local, path_given
 from ..io.record_errors import FRAME_BYTES
+from ..io.remote import split_options
 from ..io.tfrecord_writer import COMPRESSING_BYTES, TFRecordOptions, TFRecordWriter
 from ..ops.calling import call, check_callable
 from ..plan.node import caller_origin
@@ -64,7 +65,9 @@ def to_tfrecord(
         check_callable("encode", encode)
     if spec.cardinality == INFINITE:
         raise BadArgument("cannot write an infinite dataset; use take(n) for a part of it")
-    paths = [name] if num_shards == 1 else [f"{name}-{i:05}-of-{num_shards:05}" for i in range(num_shards)]
+    whole, options_of_uri = split_options(name)
+    endings = [""] if num_shards == 1 else [f"-{i:05}-of-{num_shards:05}" for i in range(num_shards)]
+    paths = [f"{whole}{ending}{options_of_uri}" for ending in endings]
     total = None if spec.cardinality < 0 else spec.cardinality
     progress = ProgressBar("to_tfrecord: writing", total, run.shows_progress)
     sink = _Sink(run, [], encode)

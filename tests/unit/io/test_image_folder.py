@@ -9,7 +9,7 @@ import pytest
 from pyarrow import fs
 
 import penstock as ps
-from penstock.io import paths
+from penstock.io import remote
 from penstock.testing import check_source
 from tests.unit.io.files import at_the_minimum, failed_by_file
 
@@ -198,7 +198,7 @@ def test_files_that_cannot_be_decoded_name_themselves_and_are_counted(tmp_path: 
 def test_remote_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of this machine as if it were a bucket's."""
     system = fs.SubTreeFileSystem(str(root.parent), fs.LocalFileSystem())
-    monkeypatch.setitem(paths._FILE_SYSTEMS, ("store", "host", ""), system)
+    monkeypatch.setitem(remote._FILE_SYSTEMS, ("store://host", ""), (system, "/"))
     ds = ps.Dataset.from_image_folder("store://host/root", decode=False)
     assert ds.class_names == ("a", "b", "c")
     assert list(ds) == list(ps.Dataset.from_image_folder(root, decode=False))

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import fs
 
 import penstock as ps
-from penstock.io import paths
+from penstock.io import remote
 from penstock.io.new_file import NewFile, _writing_in_turn
 
 D = ps.Dataset
@@ -22,7 +22,7 @@ D = ps.Dataset
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bucket `s3://bucket` that lies in a folder of this machine."""
     system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    monkeypatch.setitem(paths._FILE_SYSTEMS, ("s3", "bucket", ""), system)
+    monkeypatch.setitem(remote._FILE_SYSTEMS, ("s3://bucket", ""), (system, "bucket"))
     (tmp_path / "bucket").mkdir()
     return tmp_path / "bucket"
 

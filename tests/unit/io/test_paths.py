@@ -3,13 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import fs
 
 import penstock as ps
-from penstock.io import paths
 from penstock.io.paths import expand_paths, open_random, open_stream
 
 
@@ -19,18 +15,6 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{name}\n")
     return tmp_path
-
-
-@pytest.fixture
-def remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A bucket that lies in a folder of this machine."""
-    (folder / "bucket").mkdir()
-    for name in ("b.txt", "a.txt", "sub/d.txt"):
-        (folder / "bucket" / name).parent.mkdir(exist_ok=True)
-        (folder / "bucket" / name).write_text(f"{name}\n" * 3)
-    system = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
-    monkeypatch.setitem(paths._FILE_SYSTEMS, ("s3", "bucket", ""), system)
-    return "s3://bucket"
 
 
 def test_columns_without_a_file_are_a_bad_argument() -> None:
@@ -74,39 +58,6 @@ def test_file_uris(folder: Path) -> None:
     assert list(ps.TextLineDataset(uri)) == [b"with space.txt"]
     assert list(ps.TextLineDataset(folder.as_uri() + "/[ab].txt")) == [b"a.txt", b"b.txt"]
     assert list(ps.FixedLengthRecordDataset(uri, 5)) == [b"with ", b"space", b".txt\n"]
-
-
-def test_remote_files(remote: str) -> None:
-    assert expand_paths(f"{remote}/*.txt") == [f"{remote}/a.txt", f"{remote}/b.txt"]
-    assert expand_paths(f"{remote}/*/*.txt") == [f"{remote}/sub/d.txt"]
-    lines = ps.TextLineDataset(f"{remote}/*.txt")
-    assert list(lines) == [b"a.txt"] * 3 + [b"b.txt"] * 3
-    run = lines.run()
-    next(run), next(run)
-    resumed = lines.run()
-    resumed.load_state_dict(run.state_dict())
-    assert list(resumed) == [b"a.txt"] + [b"b.txt"] * 3
-    records = ps.FixedLengthRecordDataset(f"{remote}/a.txt", 6)
-    assert list(records.skip(2)) == [b"a.txt\n"]
-    assert len(records) == 3
-    with pytest.raises(FileNotFoundError, match=r"s3://bucket/no.txt: expected a file, there is none"):
-        list(ps.TextLineDataset(f"{remote}/no.txt"))
-
-
-def test_remote_tables(remote: str, folder: Path) -> None:
-    table = pa.table({"x": [1, 2, 3]})
-    pq.write_table(table, folder / "bucket" / "t.parquet")
-    (folder / "bucket" / "t.csv").write_text("x\n1\n2\n3\n")
-    (folder / "bucket" / "t.jsonl").write_text('{"x": 1}\n{"x": 2}\n{"x": 3}\n')
-    with pa.ipc.new_file(str(folder / "bucket" / "t.arrow"), table.schema) as writer:
-        writer.write_table(table)
-    for dataset in (
-        ps.Dataset.from_parquet(f"{remote}/t.parquet"),
-        ps.Dataset.from_csv(f"{remote}/t.csv"),
-        ps.Dataset.from_json_lines(f"{remote}/t.jsonl"),
-        ps.Dataset.from_arrow(f"{remote}/t.arrow"),
-    ):
-        assert [int(row["x"]) for row in dataset] == [1, 2, 3]
 
 
 def test_streams_and_random_access(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """read_file: local paths of every kind, URIs, and errors that name the file."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,12 @@ import pyarrow.fs
 import pytest
 
 import penstock as ps
+from penstock.io import remote
 
 
 @pytest.fixture(autouse=True)
-def forget_file_systems() -> Any:
-    yield
-    # `penstock.io.read_file` names the function; its module is here.
-    sys.modules["penstock.io.read_file"]._file_system.cache_clear()
+def no_file_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_FILE_SYSTEMS", {})
 
 
 def test_local_paths(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pyarrow import fs
 
 import penstock as ps
 from penstock._native import crc32c
-from penstock.io import paths, record_index
+from penstock.io import record_index, remote
 from penstock.testing import check_op
 
 RECORDS = [b"%d" % i * (i % 7) for i in range(200)]
@@ -194,7 +194,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of this machine as if it were far away."""
     (tmp_path / "bucket").mkdir()
     system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    monkeypatch.setitem(paths._FILE_SYSTEMS, ("s3", "bucket", ""), system)
+    monkeypatch.setitem(remote._FILE_SYSTEMS, ("s3://bucket", ""), (system, "bucket"))
     return tmp_path / "bucket"
 
 
@@ -237,7 +237,8 @@ def test_a_store_that_cannot_be_written_is_told(
         def open_output_stream(self, path: str) -> None:
             raise pa.ArrowNotImplementedError("no writing here")
 
-    monkeypatch.setitem(paths._FILE_SYSTEMS, ("s3", "bucket", ""), ReadOnly(paths._FILE_SYSTEMS["s3", "bucket", ""]))
+    system, root = remote._FILE_SYSTEMS["s3://bucket", ""]
+    monkeypatch.setitem(remote._FILE_SYSTEMS, ("s3://bucket", ""), (ReadOnly(system), root))
     with caplog.at_level(logging.WARNING, "penstock"):
         assert shuffled("s3://bucket/a", index="saved") == shuffled(bucket / "a")
     assert "s3://bucket/a: its index cannot be saved: no writing here" in caplog.text
