@@ -155,7 +155,7 @@ class TFRecordDataset(_FilesDataset):
     Args:
         filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
         compression_type: "GZIP", "ZLIB", or None.
-        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time, 256 kB (1 MB of remote files) unless given; fewer if the budget is short.
         num_parallel_reads: Files that are read in turn, a record of each, and ahead by a thread each. None: one file
             after the other, which alone has an index.
         name: Accepted for tf.data's sake.
@@ -204,7 +204,7 @@ class TextLineDataset(_FilesDataset):
     Args:
         filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
         compression_type: "GZIP", "ZLIB", or None.
-        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time, 256 kB (1 MB of remote files) unless given; fewer if the budget is short.
         num_parallel_reads: Files that are read in turn, a line of each, and ahead by a thread each. None: one file
             after the other.
         name: Accepted for tf.data's sake.
@@ -246,7 +246,8 @@ class FixedLengthRecordDataset(_FilesDataset):
         record_bytes: The length of a record.
         header_bytes: Bytes at the beginning of each file that are no record.
         footer_bytes: Bytes at the end of each file that are no record.
-        buffer_size: Bytes to read at a time of a compressed file, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time of a compressed or remote file, 256 kB or 1 MB unless given; fewer where
+            the budget is short.
         compression_type: "GZIP", "ZLIB", or None.
         num_parallel_reads: Files that are read in turn, a record of each, and ahead by a thread each. None: one file
             after the other.
@@ -293,7 +294,7 @@ class CsvDataset(_FilesDataset):
         filenames: A path, a pattern, a URI, a list of them, or a dataset of paths.
         record_defaults: For each field a dtype, if it must be there, or what it is where it is empty, in a list.
         compression_type: "GZIP", "ZLIB", or None.
-        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time, 256 kB (1 MB of remote files) unless given; fewer if the budget is short.
         header: Whether the first record of each file is left out.
         field_delim: What stands between fields.
         use_quote_delim: Whether quotes are not part of a field: within them, delimiters and line ends are.

@@ -1,0 +1,1 @@
+"""Files in stores of objects: real servers, processes of this machine."""

@@ -28,18 +28,14 @@ def gs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=["s3", "s3 with options", "gs"])
+@pytest.fixture(params=["s3", "gs"])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A new folder in a bucket, which URIs reach by the environment or by options."""
-    kind, _, how = request.param.partition(" ")
-    server: Server = request.getfixturevalue(kind)
+    """A new folder in a bucket: of S3, which is found by the environment, or of GCS, by options in URIs."""
+    server: Server = request.getfixturevalue(request.param)
     path = f"{_BUCKET}/{uuid.uuid4().hex[:8]}"
-    if kind == "gs":
+    if request.param == "gs":
         options = f"?endpoint_override={server.address}&scheme=http&retry_limit_seconds=5"
         return Folder(server, path, f"gs://anonymous@{path}", options)
-    if how:
-        options = f"?endpoint_override={server.address}&scheme=http&region=us-east-1"
-        return Folder(server, path, f"s3://name:secret@{path}", options)
     for variable in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{server.address}")

@@ -66,7 +66,7 @@ class StreamedBatches:
             if got != kind:
                 self.close()
                 raise FormatError(f"{path}: expected column {name} of type {kind}, as in the first file, got {got}")
-        self._reader = _only(table.names, reader.schema, self._source)
+        self._reader = _only(table.names, reader.schema, self._source, is_local(path))
         self._num_batches = self._reader.num_record_batches
         # Of a file that is far away each look would be a request.
         self._sizes = BatchSizes(self._source, buffers_of(reader.schema, table.names)) if is_local(path) else None
@@ -183,11 +183,13 @@ class StreamedBatches:
         self._source.close()
 
 
-def _only(names: Sequence[str], schema: Any, source: Any) -> Any:
+def _only(names: Sequence[str], schema: Any, source: Any, looks_cost_little: bool) -> Any:
     """A reader of some columns; in one thread, since each would have a codec at work."""
     import pyarrow as pa
 
-    fields = [i for i, name in enumerate(schema.names) if name in names]
+    fields: list[int] | None = [i for i, name in enumerate(schema.names) if name in names]
+    if not looks_cost_little and len(fields or ()) == len(schema.names):
+        fields = None  # then a record batch is one request, else its head is one, and each compressed column
     return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields))
 
 

@@ -21,8 +21,7 @@ from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec
 from .csv_fields import CsvField
 from .file_window import FileWindow, closed_on_error, of_stream
-from .inflate import InflatedStream
-from .paths import check_compression, expand_paths, open_stream, shown_paths
+from .paths import check_compression, compressed_bytes, expand_paths, likes_bytes, open_stream, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["CsvRecords"]
@@ -41,7 +40,7 @@ class CsvRecords(StreamsFiles, Op):
         filenames: A path, a pattern, a URI, or a list of them.
         record_defaults: For each field a dtype, if it must be there, or what it is where it is empty, in a list.
         compression_type: "GZIP", "ZLIB", or None.
-        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time, 256 kB (1 MB of remote files) unless given; fewer if the budget is short.
         header: Whether the first record of each file is left out.
         field_delim: What stands between fields.
         use_quote_delim: Whether quotes are not part of a field: within them, delimiters and line ends are.
@@ -110,7 +109,8 @@ class CsvRecords(StreamsFiles, Op):
         return Spec(tuple(TensorSpec((), field.dtype) for field in self._fields))
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        return of_stream(sizes, self.buffer_size, InflatedStream.held_bytes if self.compression_type else 0)
+        inflating = compressed_bytes(self._paths) if self.compression_type else 0
+        return of_stream(sizes, likes_bytes(self.buffer_size, self._paths, bool(inflating)), inflating)
 
     def open(self, context: Context) -> Cursor:
         def open_records(path: str, position: State) -> _Records:

@@ -29,7 +29,8 @@ class FileWindow:
     Args:
         stream: Where they come from; it is closed with the window.
         share: The account of the stage.
-        wanted_bytes: The size of the buffer where the budget has room for it; None for 256 kB.
+        wanted_bytes: The size of the buffer where the budget has room for it; None for what the stream likes, 256 kB
+            where it does not say.
         offset: Where in the file the stream begins.
     """
 
@@ -40,7 +41,7 @@ class FileWindow:
         self._lease = share.acquire(0)
         with closed_on_error(stream):
             self._lease.settle(stream.held_bytes + 2 * SMALLEST_BYTES, single=True)
-        size = max(SMALLEST_BYTES, wanted_bytes or DEFAULT_BYTES)
+        size = max(SMALLEST_BYTES, wanted_bytes or stream.likes_bytes or DEFAULT_BYTES)
         self._luxury = None
         while size > SMALLEST_BYTES and not share.frugal and self._luxury is None:
             # On the slack alone: the floor is for the elements.

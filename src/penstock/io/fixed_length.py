@@ -21,8 +21,17 @@ from ..plan.op import Context, Op, Reader, Room, argument
 from ..plan.traits import CURSOR, SOURCE, Traits
 from ..spec import UNKNOWN, Spec, TensorSpec
 from .file_window import FileWindow, closed_on_error, of_stream
-from .inflate import InflatedStream
-from .paths import RandomFile, check_compression, expand_paths, open_random, open_stream, shown_paths
+from .paths import (
+    RandomFile,
+    check_compression,
+    compressed_bytes,
+    expand_paths,
+    is_local,
+    likes_bytes,
+    open_random,
+    open_stream,
+    shown_paths,
+)
 from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FixedLengthRecords"]
@@ -37,20 +46,22 @@ _MOST_OPEN = 64
 class FixedLengthRecords(StreamsFiles, Op):
     """Records of one length, as byte strings.
 
-    Files that are not compressed are read at any place: a `shuffle` on top shuffles indices. A missing file is an error
-    in its place, and so is one whose length does not fit: none of its records are read.
+    Files of this machine that are not compressed are read at any place: a `shuffle` on top shuffles indices. A missing
+    file is an error in its place, and so is one whose length does not fit: none of its records are read.
 
     Args:
         filenames: A path, a pattern, a URI, or a list of them.
         record_bytes: The length of a record.
         header_bytes: Bytes at the beginning of each file that are no record.
         footer_bytes: Bytes at the end of each file that are no record.
-        buffer_size: Bytes to read at a time of a compressed file, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time of a compressed or remote file, 256 kB or 1 MB unless given; fewer where
+            the budget is short.
         compression_type: "GZIP", "ZLIB", or None.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file. Then files are streamed.
 
-    Memory: the records asked for; and of a compressed file the buffer.
-    State: one integer; of a compressed file, which is read again up to there, its number and that of the record.
+    Memory: the records asked for; and of a compressed or remote file the buffer.
+    State: one integer; of a compressed or remote file its number and that of the record, and what is compressed is read
+        again up to there.
     """
 
     tuning: ClassVar[tuple[str, ...]] = ("buffer_size",)
@@ -75,8 +86,9 @@ class FixedLengthRecords(StreamsFiles, Op):
         for name in ("header_bytes", "footer_bytes", "buffer_size"):
             object.__setattr__(self, name, argument(name, getattr(self, name) or 0, at_least=0))
         object.__setattr__(self, "_paths", tuple(expand_paths(self.filenames)))
-        # Which records are left out shows when they are read: by number they could not be told from others.
-        is_stream = compression is not None or self.on_error == "skip"
+        # Which records are left out shows when they are read: by number they could not be told from others. And far
+        # away each record would be a request.
+        is_stream = compression is not None or self.on_error == "skip" or not all(map(is_local, self._paths))
         object.__setattr__(self, "_parts", None if is_stream else self._look_up())
 
     def _look_up(self) -> tuple[_Part, ...] | None:
@@ -145,11 +157,12 @@ class FixedLengthRecords(StreamsFiles, Op):
     def footprint(self, sizes: Sizes) -> Footprint:
         if self._parts is not None:
             return one_element(sizes.output, "record")
-        return of_stream(sizes, self._buffer, InflatedStream.held_bytes if self.compression_type else 0)
+        return of_stream(sizes, self._buffer, compressed_bytes(self._paths) if self.compression_type else 0)
 
     @property
     def _buffer(self) -> int:
-        return max(self.buffer_size or 0, 2 * self.record_bytes)
+        likes = likes_bytes(self.buffer_size, self._paths, self.compression_type is not None)
+        return max(likes or 0, 2 * self.record_bytes)
 
     def reader(self, context: Context) -> Reader:
         assert self._parts is not None
@@ -271,15 +284,19 @@ class _StreamedRecords:
         self._op = op
         self._path = path
         self._number = 0
+        header, begin = op.header_bytes or 0, 0
         if op.compression_type is None:  # how long it is can be known before
             file = open_random(path)
             file.close()
             misfit = op._misfit(path, file.size)
             if misfit is not None:
                 raise misfit
-        self._window = FileWindow(open_stream(path, op.compression_type), context.share, op._buffer)
+            begin, self._number = header + position * op.record_bytes, position
+        stream = open_stream(path, op.compression_type, begin)
+        self._window = FileWindow(stream, context.share, op._buffer, begin)
         with closed_on_error(self):
-            header = op.header_bytes or 0
+            if op.compression_type is None:
+                return
             if self._window.pass_over(header) < header:
                 raise FormatError(f"{path}: expected a header of {header:,} bytes, got {self._window.offset:,} bytes")
             self.skip(position)

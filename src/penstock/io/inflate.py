@@ -7,9 +7,11 @@ from typing import Protocol
 
 from ..errors import FormatError
 
-__all__ = ["InflatedStream", "Stream"]
+__all__ = ["FAR_BYTES", "InflatedStream", "Stream", "inflating_bytes"]
 
 _INPUT_BYTES = _OUTPUT_BYTES = 1 << 14
+#: What is read at a time of a compressed file that is far away, where each read is a request.
+FAR_BYTES = 1 << 18
 # What zlib holds for itself: its window of 32 kB and some tables.
 _STATE_BYTES = 44_000
 
@@ -19,11 +21,18 @@ class Stream(Protocol):
 
     #: What it holds for itself.
     held_bytes: int
+    #: What to read at a time where nothing else was asked for; None for what is usual.
+    likes_bytes: int | None
 
     def readinto(self, buffer: memoryview) -> int:
         """Fills some of a buffer; returns how much, 0 at the end."""
 
     def close(self) -> None: ...
+
+
+def inflating_bytes(is_far: bool) -> int:
+    """What it takes to inflate a file, which may be far away."""
+    return (FAR_BYTES if is_far else _INPUT_BYTES) + _INPUT_BYTES + _OUTPUT_BYTES + _STATE_BYTES
 
 
 class InflatedStream:
@@ -33,15 +42,17 @@ class InflatedStream:
     ends in the middle, or is damaged, is an error after the bytes before that place.
     """
 
-    held_bytes = 2 * _INPUT_BYTES + _OUTPUT_BYTES + _STATE_BYTES
+    likes_bytes: int | None = None
 
-    def __init__(self, path: str, stream: Stream, compression: str) -> None:
+    def __init__(self, path: str, stream: Stream, compression: str, is_far: bool = False) -> None:
+        self.held_bytes = inflating_bytes(is_far)
         self._path = path
         self._stream = stream
         self._compression = compression
         self._wbits = 31 if compression == "GZIP" else 15
         self._inflate = zlib.decompressobj(self._wbits)
-        self._input = memoryview(bytearray(_INPUT_BYTES))
+        self._input = memoryview(bytearray(FAR_BYTES if is_far else _INPUT_BYTES))
+        self._read = self._used = 0  # bytes of it
         self._waiting = b""
         self._offset = 0
         self._started = False
@@ -49,11 +60,13 @@ class InflatedStream:
     def readinto(self, buffer: memoryview) -> int:
         while True:
             if not self._waiting:
-                count = self._stream.readinto(self._input)
-                if not count:
-                    return self._end(buffer)
-                self._offset += count
-                self._waiting = bytes(self._input[:count])
+                if self._used == self._read:
+                    self._read, self._used = self._stream.readinto(self._input), 0
+                    if not self._read:
+                        return self._end(buffer)
+                self._waiting = bytes(self._input[self._used : min(self._read, self._used + _INPUT_BYTES)])
+                self._used += len(self._waiting)
+                self._offset += len(self._waiting)
             if self._inflate.eof:  # a file may hold several members; zeros may follow the last
                 self._waiting = self._waiting.lstrip(b"\0")
                 if not self._waiting:

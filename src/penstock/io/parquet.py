@@ -62,7 +62,8 @@ class FromParquet(StreamsFiles, Op):
         much for a dictionary, and as much for compressed data or the next page; and the rows decoded at a time: 16,384,
         or as many as the budget has room for. Larger pages are counted before they are read: their headers tell. Where
         there is no room for the pages of all columns, a row group is decoded one column after the other, and its rows
-        are put together from a file in the spill directory.
+        are put together from a file in the spill directory. Of a remote file also the columns of a row group as they
+        are stored, or parts of them, where the budget has room to spare.
     State: the number of the file, of the row group, and of the row in it, up to which the row group is decoded again.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq, penstock as ps
@@ -152,6 +153,7 @@ class _Rows:
         self._pages = context.share.acquire(0)
         self._decoded_lease = context.share.acquire(0)
         self._luxury: Any = None
+        self._fetched: Any = None
         self._batches: Generator[Any, None, None] | None = None
         self._made = MadeRows(table, context.share)
         self._unpurged_bytes = 0
@@ -246,6 +248,7 @@ class _Rows:
         self._damage = why
 
     def _begin_group(self) -> None:
+        self._fetch()
         group = self._open.group(self._group, self._table, by_pages=True)
         if group.floor_bytes < group.held_bytes and not self._may_open_all(group):
             self._begin_in_turn(group)
@@ -253,6 +256,14 @@ class _Rows:
         self._pages.settle(group.pages_bytes)
         rows = self._reserve_rows(group, group.few_rows)
         self._batches = self._open.batches(self._group, self._table.names, rows)
+
+    def _fetch(self) -> None:
+        """Makes room for what is fetched of a remote file at a time, if there is any to spare."""
+        share = self._context.share
+        nbytes = self._open.fetch(self._group, self._table, 0 if share.frugal else share.spare_bytes)
+        self._fetched = share.try_acquire(nbytes, ahead=True) if nbytes else None
+        if nbytes and self._fetched is None:
+            self._open.fetch(self._group, self._table, 0)
 
     def _reserve_rows(self, group: RowGroup, least: int) -> int:
         """How many rows to decode at a time; room for the least is there, and for more there may be."""
@@ -295,6 +306,10 @@ class _Rows:
         self._release()
 
     def _release(self) -> None:
+        if self._fetched is not None:
+            self._open.forget()
+            self._fetched.release()
+            self._fetched = None
         self._pages.release()
         self._decoded_lease.release()
         if self._luxury is not None:

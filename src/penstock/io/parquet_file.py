@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from ..errors import FormatError
 from ..leaf import leaf_bytes
 from .arrow_arrays import TableColumns
 from .arrow_schema import check_schema
+from .fetched import FetchedFile
 from .parquet_pages import page_sizes
 from .paths import is_local, open_arrow
 
@@ -99,6 +100,9 @@ class OpenParquet:
 
         self.path = path
         source = open_arrow(path)
+        self._fetched = None if is_local(path) else FetchedFile(source)
+        if self._fetched is not None:
+            source = pa.PythonFile(self._fetched, mode="r")
         try:
             # Without a buffer a whole column of a row group would be read at once, and with `pre_buffer` all of them.
             self.file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES)
@@ -129,6 +133,24 @@ class OpenParquet:
                     f"{self.path}: expected column {name} of type {kind}, as in the first file, got {got}"
                 )
 
+    def fetch(self, number: int, table: TableColumns, room_bytes: int) -> int:
+        """Lets what is read of a row group of a remote file be kept, as far as there is room; returns how much that is.
+
+        Args:
+            number: Of the row group.
+            table: The columns that will be read.
+            room_bytes: What may be kept.
+        """
+        if self._fetched is None:
+            return 0
+        spans = [_span(column) for _, _, _, column in self._columns(number, table)]
+        return self._fetched.expect(spans, room_bytes)
+
+    def forget(self) -> None:
+        """Gives up what is kept of a remote file."""
+        if self._fetched is not None:
+            self._fetched.forget()
+
     def group(self, number: int, table: TableColumns, by_pages: bool = False) -> RowGroup:
         """What a row group takes, with pages as writers make them at most, or `by_pages` as they are in this file."""
         metadata = self.metadata.row_group(number)
@@ -138,18 +160,8 @@ class OpenParquet:
             raise FormatError(f"{at}: expected as many rows as values at most, got {metadata.num_rows:,} in the footer")
         varying, levels = 0, 0
         pages: dict[str, int] = {}
-        wanted = {leaf.path[0]: leaf for leaf in table.leaves}
         sizes = {leaf.name: leaf.row_bytes for leaf in table.leaves}
-        for i in range(metadata.num_columns):
-            column = metadata.column(i)
-            try:
-                path = column.path_in_schema
-            except UnicodeDecodeError as error:
-                where, got = f"{self.path}, row group {number}", error.object[:60]
-                raise FormatError(f"{where}: expected names of columns in UTF-8, got {got!r}") from None
-            name = path if path in wanted else path.split(".")[0]
-            if name not in wanted:
-                continue
+        for i, name, path, column in self._columns(number, table):
             nbytes = max(0, column.total_uncompressed_size)
             looks = by_pages and nbytes > (_SMALL_COLUMN_BYTES if self._is_local else _PAGE_BYTES)
             taken = self._pages_bytes(column) if looks else _usual_pages_bytes(column)
@@ -165,12 +177,25 @@ class OpenParquet:
         row_bytes = table.row_bytes + strings + -(-(2 * varying + levels_bytes) // max(1, num_rows))
         return RowGroup(num_rows, pages, max(1, row_bytes))
 
+    def _columns(self, number: int, table: TableColumns) -> Iterator[tuple[int, str, str, Any]]:
+        """The columns of a row group that a table has: number, name in the table, path, and what the footer says."""
+        metadata = self.metadata.row_group(number)
+        wanted = {leaf.path[0] for leaf in table.leaves}
+        for i in range(metadata.num_columns):
+            column = metadata.column(i)
+            try:
+                path = column.path_in_schema
+            except UnicodeDecodeError as error:
+                where, got = f"{self.path}, row group {number}", error.object[:60]
+                raise FormatError(f"{where}: expected names of columns in UTF-8, got {got!r}") from None
+            name = path if path in wanted else path.split(".")[0]
+            if name in wanted:
+                yield i, name, path, column
+
     def _pages_bytes(self, column: Any) -> int:
         """What the pages of a column take at a time, as their headers say."""
-        start = column.data_page_offset
-        if column.has_dictionary_page:
-            start = min(start, column.dictionary_page_offset)
-        pages = page_sizes(self._source.read_at, start, start + column.total_compressed_size)
+        read_at = self._source.read_at if self._fetched is None else self._fetched.read_at
+        pages = page_sizes(lambda nbytes, offset: bytes(read_at(nbytes, offset)), *_span(column))
         # A page as it lies in the file and as it is unpacked, in memory that the next one uses again; where there is
         # nothing to unpack, a page and the next one. And the dictionary, a page like others, as it is looked up. Arrow
         # also asks for as much as a page for the strings that it copies from it, but touches what it needs.
@@ -224,6 +249,14 @@ def _check_paths(schema: Any) -> None:
     """Decodes the paths of columns, as whoever asks for them will; damaged ones are no UTF-8."""
     for i in range(len(schema)):
         schema.column(i).path  # noqa: B018  which must be UTF-8
+
+
+def _span(column: Any) -> tuple[int, int]:
+    """Where a column of a row group begins and ends in the file."""
+    start = column.data_page_offset
+    if column.has_dictionary_page:
+        start = min(start, column.dictionary_page_offset)
+    return start, start + max(0, column.total_compressed_size)
 
 
 def _usual_pages_bytes(column: Any) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,18 +17,21 @@ import numpy as np
 from ..errors import BadArgument, BadType
 from ..memory.local_names import local_path
 from .braces import expand_braces
-from .inflate import InflatedStream, Stream
+from .inflate import InflatedStream, Stream, inflating_bytes
 from .patterns import matches
 from .remote import WILD, file_system_of, is_remote, readable, remote_matches, split_options
 
 __all__ = [
     "INDEX_ENDING",
+    "REMOTE_BYTES",
     "RandomFile",
     "check_compression",
+    "compressed_bytes",
     "expand_paths",
     "file_system_of",
     "found_compression",
     "is_local",
+    "likes_bytes",
     "local_path",
     "open_arrow",
     "open_random",
@@ -41,6 +45,9 @@ __all__ = [
 
 #: How the names of indices end that are saved beside files; no pattern means them.
 INDEX_ENDING = ".penstock-index"
+
+#: What is read at a time of a file that is far away: to ask for something takes as long as to read this much.
+REMOTE_BYTES = 1 << 20
 
 _COMPRESSIONS = (None, "", "GZIP", "ZLIB")
 
@@ -162,7 +169,17 @@ def open_stream(path: str, compression: str | None = None, offset: int = 0) -> S
         if offset:
             stream.seek(offset)
     named = _NamedStream(path, stream)
-    return named if compression is None else InflatedStream(path, named, compression)
+    return named if compression is None else InflatedStream(path, named, compression, is_remote(path))
+
+
+def likes_bytes(buffer_size: int | None, paths: Sequence[str], compressed: bool = False) -> int | None:
+    """How much to read at a time: what the user asked for, or else more than is usual where files are far away."""
+    return REMOTE_BYTES if not buffer_size and not compressed and any(map(is_remote, paths)) else buffer_size
+
+
+def compressed_bytes(paths: Sequence[str]) -> int:
+    """What it takes to inflate one of some files."""
+    return inflating_bytes(any(map(is_remote, paths)))
 
 
 class _NamedStream:
@@ -173,6 +190,7 @@ class _NamedStream:
     def __init__(self, path: str, stream: Any) -> None:
         self._path = path
         self._stream = stream
+        self.likes_bytes: int | None = REMOTE_BYTES if is_remote(path) else None
 
     def readinto(self, buffer: memoryview) -> int:
         with readable(self._path):

@@ -88,7 +88,6 @@ class StreamedRecords:
         self._name = lambda number: (path, number)  # what blocks keep, which must not keep the window
         self._context = context
         self._windows = Windows() if windows is None else windows
-        self._wanted = max(SMALLEST_BYTES, wanted_bytes or DEFAULT_BYTES)
         #: The size of the file, where that says how far it goes.
         self._size: int | None = None
         if compression is None and is_local(path):
@@ -96,6 +95,7 @@ class StreamedRecords:
                 found = os.stat(local_path(path))
                 self._size = found.st_size if stat.S_ISREG(found.st_mode) else None
         self._stream: Stream = open_stream(path, compression, 0 if compression else offset)
+        self._wanted = max(SMALLEST_BYTES, wanted_bytes or self._stream.likes_bytes or DEFAULT_BYTES)
         with closed_on_error(self._stream):
             self._lease = context.share.acquire(self._stream.held_bytes)
         self._data: np.ndarray = np.empty(0, _BYTES)

@@ -23,10 +23,9 @@ from ..plan.op import Context, Room
 from ..spec import TensorSpec
 from .arrow_arrays import TableColumns
 from .arrow_sizes import made_bytes
-from .file_window import SMALLEST_BYTES, FileWindow, closed_on_error, of_stream
-from .inflate import InflatedStream
+from .file_window import DEFAULT_BYTES, SMALLEST_BYTES, FileWindow, closed_on_error, of_stream
 from .made_rows import MadeRows
-from .paths import open_stream, stored_compression
+from .paths import compressed_bytes, likes_bytes, open_stream, stored_compression
 
 __all__ = ["ChunkedRows", "RowFormat", "arrow_types", "first_block", "of_chunks", "parsing_pool", "rows_that_parse"]
 
@@ -79,7 +78,7 @@ class ChunkedRows:
         self._pieces: deque[Any] = deque()
         with closed_on_error(self):
             self._lease.settle(_GROWTH * SMALLEST_BYTES, single=True)
-            self._chunk_bytes = self._reserve(len(window.data))
+            self._chunk_bytes = self._reserve(min(len(window.data), buffer_size or DEFAULT_BYTES))
             row_format.begin(path, window)
             start, self._given, self._number = window.offset, 0, 0
             if position is not None:
@@ -214,9 +213,9 @@ class ChunkedRows:
 
 def of_chunks(sizes: Sizes, buffer_size: int | None, paths: tuple[str, ...], table: TableColumns) -> Footprint:
     """What a source holds that parses chunks."""
-    inflated = InflatedStream.held_bytes if any(map(stored_compression, paths)) else 0
+    inflated = compressed_bytes(paths) if any(map(stored_compression, paths)) else 0
     made = made_bytes(table, 1, times(1, sizes.output) or 0)
-    footprint = of_stream(sizes, buffer_size, inflated + _GROWTH * SMALLEST_BYTES + made)
+    footprint = of_stream(sizes, likes_bytes(buffer_size, paths), inflated + _GROWTH * SMALLEST_BYTES + made)
     return dataclasses.replace(footprint, reason="a part of a file, its rows as columns, and one element on its way")
 
 

@@ -22,8 +22,16 @@ from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import UNSEEN, Spec, TensorSpec
 from .file_window import FileWindow, closed_on_error, of_stream
-from .inflate import InflatedStream
-from .paths import expand_paths, found_compression, is_local, open_stream, shown_paths, stored_compression
+from .paths import (
+    compressed_bytes,
+    expand_paths,
+    found_compression,
+    is_local,
+    likes_bytes,
+    open_stream,
+    shown_paths,
+    stored_compression,
+)
 from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["FromTar"]
@@ -55,7 +63,7 @@ class FromTar(StreamsFiles, Op):
         paths: A path, a pattern, a URI, or a list of them; `s-{000..127}.tar` and `{a,b}.tar` are many. Files in
             gzip's format are inflated.
         columns: The endings to read, which each sample must have; all others are passed over. None: what there is.
-        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time, 256 kB (1 MB of remote files) unless given; fewer if the budget is short.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: the buffer, the sample being read, twice its largest file, and the samples asked for.
@@ -97,7 +105,8 @@ class FromTar(StreamsFiles, Op):
         return Spec({name: TensorSpec((), string) for name in (_KEY, *self.columns)})
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        return of_stream(sizes, self.buffer_size, InflatedStream.held_bytes if self._may_inflate else 0)
+        inflating = compressed_bytes(self._paths) if self._may_inflate else 0
+        return of_stream(sizes, likes_bytes(self.buffer_size, self._paths), inflating)
 
     @functools.cached_property
     def _may_inflate(self) -> bool:

@@ -14,8 +14,7 @@ from ..plan.footprint import Footprint, Sizes
 from ..plan.op import Context, Op, Room, argument
 from ..spec import Spec, TensorSpec
 from .file_window import FileWindow, closed_on_error, of_stream
-from .inflate import InflatedStream
-from .paths import check_compression, expand_paths, open_stream, shown_paths
+from .paths import check_compression, compressed_bytes, expand_paths, likes_bytes, open_stream, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error
 
 __all__ = ["TextLines"]
@@ -34,7 +33,7 @@ class TextLines(StreamsFiles, Op):
     Args:
         filenames: A path, a pattern, a URI, or a list of them.
         compression_type: "GZIP", "ZLIB", or None.
-        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time, 256 kB (1 MB of remote files) unless given; fewer if the budget is short.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file.
 
     Memory: the buffer, which grows for a longer line, and the lines asked for.
@@ -66,7 +65,8 @@ class TextLines(StreamsFiles, Op):
         return Spec(TensorSpec((), string))
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        return of_stream(sizes, self.buffer_size, InflatedStream.held_bytes if self.compression_type else 0)
+        inflating = compressed_bytes(self._paths) if self.compression_type else 0
+        return of_stream(sizes, likes_bytes(self.buffer_size, self._paths, bool(inflating)), inflating)
 
     def open(self, context: Context) -> Cursor:
         def open_lines(path: str, position: State) -> _Lines:

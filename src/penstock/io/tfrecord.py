@@ -21,8 +21,7 @@ from ..plan.op import Context, Op, Reader, argument
 from ..plan.traits import CURSOR, Traits
 from ..spec import Spec, TensorSpec
 from .file_window import of_stream
-from .inflate import InflatedStream
-from .paths import check_compression, expand_paths, is_local, shown_paths
+from .paths import check_compression, compressed_bytes, expand_paths, is_local, likes_bytes, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error
 from .record_index import RecordIndex
 from .record_reader import RecordReader
@@ -41,7 +40,7 @@ class TFRecords(StreamsFiles, Op):
     Args:
         filenames: A path, a pattern, a URI, or a list of them.
         compression_type: "GZIP", "ZLIB", or None.
-        buffer_size: Bytes to read at a time, 256 kB unless given; fewer where the budget is short.
+        buffer_size: Bytes to read at a time, 256 kB (1 MB of remote files) unless given; fewer if the budget is short.
         index: Where it is kept: "memory", "saved" beside each file too, or None: in memory, and none of remote files.
         on_error: "skip" leaves out what cannot be read; `run.stats()` says how much, by file. Then there is no index.
 
@@ -109,9 +108,9 @@ class TFRecords(StreamsFiles, Op):
         return stream
 
     def footprint(self, sizes: Sizes) -> Footprint:
-        held = InflatedStream.held_bytes if self.compression_type else 0
+        held = compressed_bytes(self._paths) if self.compression_type else 0
         index = 0 if self._index is None else self._index.nbytes
-        part = of_stream(sizes, self.buffer_size, held)
+        part = of_stream(sizes, likes_bytes(self.buffer_size, self._paths, bool(held)), held)
         if not index:
             return part
         likes = None if part.held_bytes is None else part.held_bytes + index
