@@ -113,11 +113,26 @@ class Structure:
         """`element` with `function` applied to each leaf."""
         return self.unflatten([function(leaf) for leaf in self.flatten(element)])
 
-    def _key(self) -> Any:
+    def _pairs(self) -> list[tuple[Any, Structure]]:
+        """Keys and parts, in an order that equal structures share."""
         pairs = list(zip(self.keys, self.children, strict=True))
         if self.kind is not None and issubclass(self.kind, Mapping):
             pairs.sort(key=lambda pair: repr(pair[0]))
-        return (self.kind, tuple(pairs))
+        return pairs
+
+    def _key(self) -> Any:
+        return (self.kind, tuple(self._pairs()))
+
+    def by_key(self) -> Structure:
+        """This structure with the keys of dicts in an order that all equal ones share."""
+        if self.kind is None:
+            return self
+        pairs = self._pairs()
+        return Structure(self.kind, tuple(key for key, _ in pairs), tuple(child.by_key() for _, child in pairs))
+
+    def places_by_key(self) -> list[int]:
+        """Which leaves come first, second, … in that order."""
+        return self.by_key().flatten(self.unflatten(list(range(self.num_leaves))))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Structure) and (self.same_layout(other) or self._key() == other._key())

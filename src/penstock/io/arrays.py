@@ -86,8 +86,11 @@ class FromTensorSlices(Op):
 
     @property
     def aliased_arrays(self) -> list[np.ndarray]:
-        """What is read when elements are asked for, and must not be written to before."""
-        return [column for column in self._columns if isinstance(column, np.ndarray)]
+        """What is read when elements are asked for, and must not be written to before; in one order for equal dicts."""
+        return [column for column in self._columns_by_key() if isinstance(column, np.ndarray)]
+
+    def _columns_by_key(self) -> list[Any]:
+        return [self._columns[place] for place in self._structure.places_by_key()]
 
     @property
     def array_bytes(self) -> int:
@@ -150,14 +153,20 @@ class FromTensorSlices(Op):
         return "view" if self._access == "view" else None
 
     def describe(self) -> str:
-        columns = ", ".join(_column_text(column) for column in self._columns)
-        return f"from_tensor_slices({columns})"
+        return _shown(self._columns)
+
+    def fingerprint(self) -> str:
+        return _shown(self._columns_by_key())
 
 
 def _access_to(columns: list[Any]) -> _Access:
     if any(isinstance(column, Ragged) for column in columns):
         return "ragged"
     return "made" if any(map(is_made, columns)) else "view"
+
+
+def _shown(columns: list[Any]) -> str:
+    return f"from_tensor_slices({', '.join(map(_column_text, columns))})"
 
 
 def _column_text(column: Any) -> str:
@@ -262,8 +271,8 @@ class FromTensors(Op):
 
     @property
     def aliased_arrays(self) -> list[np.ndarray]:
-        """What is delivered as it is, and must not be written to before."""
-        leaves = Structure.of(self._element).flatten(self._element)
+        """What is delivered as it is, and must not be written to before; in one order for equal dicts."""
+        leaves = Structure.of(self._element).by_key().flatten(self._element)
         return [np.asarray(leaf) for leaf in leaves if isinstance(leaf, (np.ndarray, np.generic))]
 
     @property

@@ -23,7 +23,7 @@ import re
 import sys
 import types
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ import numpy as np
 from .array_sample import about, bytes_of, holds_objects, sampled
 from .node import Node, Origin
 from .op import Op
+from .reads import attributes_read
 from .writes import CHANGES_ITSELF, methods_of, writes_of
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "function_made_of",
     "operator_functions",
     "operator_made_of",
+    "plain_function",
 ]
 
 WHOLE_BYTES = 64 << 20
@@ -114,17 +116,17 @@ def function_made_of(function: Any) -> tuple[list[Any], Captured]:
         what, captured = function_made_of(function.pyfunc)
         return ["vectorize", function.otypes, function.signature, function.excluded, *what], captured
     bound = getattr(function, "__self__", None)
-    plain = getattr(function, "__func__", function)
+    plain = plain_function(function)
     code = getattr(plain, "__code__", None)
-    if isinstance(code, CodeType):
+    if isinstance(plain, FunctionType) and isinstance(code, CodeType):
         changed = writes_of(code).changed
         captured = [
             (f"captured {name}", _unless_changed(name, value, changed)) for name, value in _closure(plain, code)
         ]
-        return [plain.__qualname__, code], captured + ([] if bound is None else _attributes(bound))
-    called = getattr(type(function).__call__, "__code__", None)
-    if isinstance(called, CodeType):
-        return [type(function).__qualname__, called], _attributes(function)
+        return [plain.__qualname__, code], captured + ([] if bound is None else _attributes(bound, plain))
+    called: Any = type(function).__call__
+    if isinstance(called, FunctionType):
+        return [type(function).__qualname__, called.__code__], _attributes(function, called)
     # Written in C.
     name = getattr(function, "__qualname__", type(function).__qualname__)
     captured = []
@@ -146,8 +148,18 @@ def _closure(function: Any, code: CodeType) -> Iterator[tuple[str, Any]]:
     yield from sorted((function.__kwdefaults__ or {}).items())
 
 
-def _attributes(owner: Any) -> Captured:
+def plain_function(function: Any) -> Any:
+    """The function that a method, or a compiled function such as numba's, was made of; itself where there is none."""
+    plain = getattr(function, "__func__", function)
+    inner = None if isinstance(plain, FunctionType) else getattr(plain, "__wrapped__", None)
+    # One that has the same code is that function, and no other that is called by it.
+    return inner if isinstance(inner, FunctionType) and inner.__code__ is getattr(plain, "__code__", None) else plain
+
+
+def _attributes(owner: Any, method: FunctionType | None = None) -> Captured:
+    """The attributes of an object, or those that a method of it may read."""
     kind: Any = type(owner)
+    read = None if method is None else attributes_read(method, kind)
     values: dict[str, Any] = {}
     changed = frozenset[str]().union(*(writes_of(method.__code__).changed for method in methods_of(kind)))
     for base in kind.__mro__:
@@ -157,7 +169,8 @@ def _attributes(owner: Any) -> Captured:
     return [
         (f"captured {name}", _unless_changed(name, value, changed))
         for name, value in sorted(values.items(), key=lambda item: str(item[0]))
-        if not isinstance(getattr(kind, str(name), None), functools.cached_property)
+        if (read is None or name in read)
+        and not isinstance(getattr(kind, str(name), None), functools.cached_property)
         and not isinstance(value, Origin)  # where it stands in a program may change
     ]
 

@@ -471,10 +471,11 @@ def _verb(class_name: str) -> str:
 def show(value: Any) -> str:
     """An argument in few characters."""
     if callable(value):
-        name = getattr(value, "__qualname__", None)
-        if name is None:  # an object that can be called: its address would make every process's plan another
-            kind: Any = type(value)
-            name = kind.__name__ if kind.__str__ is object.__str__ else str(value)
+        kind: Any = type(value)
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+        if not isinstance(name, str):  # what an object of others says of itself may be another in each process
+            is_told = kind.__module__.startswith("penstock.") and kind.__str__ is not object.__str__
+            name = str(value) if is_told else kind.__name__
         return name.rsplit("<locals>.", 1)[-1].replace("<lambda>", "λ")
     if isinstance(value, np.ndarray):
         return f"{'×'.join(map(str, value.shape))} {value.dtype}"

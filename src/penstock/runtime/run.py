@@ -20,6 +20,7 @@ from ..memory.allocator import return_freed_arrays
 from ..memory.arena import Slots
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
+from ..plan.at_first import note_at_first
 from ..plan.divided import divided_as, parts_of
 from ..plan.footprint import Measured
 from ..plan.node import Node
@@ -65,6 +66,7 @@ class Run:
 
     def _open(self, written: Node) -> None:
         settings = self._settings
+        note_at_first(written)
         plan = settled(written)
         if settings.optimize is not None:
             plan = settings.optimize(plan)

@@ -91,14 +91,14 @@ class Callable_:
         return x
 
     def __str__(self) -> str:
-        return "a callable"
+        return f"at {id(self)}"
 
 
 @pytest.mark.parametrize("value, text", [
     (named, "named"),
     (lambda x: x, "λ"),
     (Callable_().method, "Callable_.method"),
-    (Callable_(), "a callable"),
+    (Callable_(), "Callable_"),
     (10_000, "10_000"),
     (np.zeros((3, 4), np.uint8), "3×4 uint8"),
     ("a" * 100, "'" + "a" * 56 + "..."),

@@ -12,7 +12,7 @@ import penstock as ps
 from penstock import Dataset as D
 from penstock.errors import CacheMismatch, StateError
 
-X = np.arange(4)
+X, Y = np.arange(4), np.arange(4, 8)
 STRUCTURE = "has elements of other names, structure or types"
 
 
@@ -40,7 +40,7 @@ def state_of(dataset: Any) -> dict[str, Any]:
 # What makes a pipeline, what it is given then and now, and what is said of it.
 CHANGES: dict[str, tuple[Callable[[Any], Any], Any, Any, str]] = {
     "keys": (D.from_tensor_slices, {"a": X}, {"b": X}, STRUCTURE),
-    "keys that changed places": (D.from_tensor_slices, {"a": X, "b": X}, {"b": X, "a": X}, STRUCTURE),
+    "arrays that changed places": (D.from_tensor_slices, {"a": X, "b": Y}, {"b": X, "a": Y}, "has other data"),
     "a dict for a tuple": (D.from_tensor_slices, {"a": X, "b": X}, (X, X), STRUCTURE),
     "a nest": (D.from_tensor_slices, (X, (X, X)), ((X, X), X), STRUCTURE),
     "one element": (D.from_tensors, {"a": X}, {"b": X}, STRUCTURE),
