@@ -257,3 +257,10 @@ def test_a_device_by_the_name_of_its_platform() -> None:
     for wrong, why in (("abacus", "or the name of a platform, got 'abacus'"), (3, "a jax.Device, got int 3")):
         with pytest.raises(ps.errors.BadArgument, match=f"device: expected .*{why}"):
             D.range(2).to_jax(device=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["batch", jax.sharding.PartitionSpec("batch"), jax.local_devices()[0]])
+def test_what_is_no_sharding_is_refused_at_once(wrong: Any) -> None:
+    for given in (wrong, (wrong, wrong)):
+        with pytest.raises(BadArgument, match=r"to_jax at test_jax.py:\d+: sharding: expected a jax.sharding.Sharding"):
+            D.zip((D.range(2), D.range(2))).batch(2).to_jax(sharding=given)

@@ -69,8 +69,15 @@ def converter(device: Any = None, sharding: Any = None) -> Convert:
 
     if sharding is None or isinstance(sharding, jax.sharding.Sharding):
         return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
+    shardings = jax.tree.leaves(sharding)
+    for one in shardings:
+        if not isinstance(one, jax.sharding.Sharding):
+            raise BadArgument(
+                f"sharding: expected a jax.sharding.Sharding, as NamedSharding(mesh, PartitionSpec('batch')), or a "
+                f"nest of them, got {type(one).__name__} {one!r:.60}"
+            )
     on_host = each_leaf(_leaf_converter(lambda array, run: array))
-    is_here = all(one.is_fully_addressable for one in jax.tree.leaves(sharding))
+    is_here = all(one.is_fully_addressable for one in shardings)
 
     def put_all(element: Any, run: Run) -> Any:
         arrays = on_host(element, run)
