@@ -46,6 +46,11 @@ class Chunk:
         self.lent: Set[int] = frozenset()
         self._recent: tuple[int, Stored] | None = None  # the batch that was found last, and the number of its first row
 
+    @property
+    def length(self) -> int:
+        """How long its elements would be on disk, about, if they are in memory."""
+        return 0 if self.block is None else self.block.nbytes
+
     def part(self, start: int, stop: int) -> Block:
         """Some of the elements, which are in memory."""
         assert self.block is not None
@@ -96,12 +101,12 @@ def _joined(one: Chunk, other: Chunk) -> Chunk | None:
     return Chunk(one.size + other.size, None, place, place.index_bytes, one.num_batches + other.num_batches)
 
 
-def cut(rows: list[Any], least_bytes: int, most_bytes: int) -> list[slice]:
-    """Parts of some elements, each no larger than this or of one element; none of which counts as less than that."""
+def cut(rows: list[Any], most_bytes: int) -> list[slice]:
+    """Parts of some elements, each no larger than this or of one element."""
     parts: list[slice] = []
     start = length = 0
     for stop, row in enumerate(rows):
-        nbytes = max(least_bytes, nbytes_of(row))
+        nbytes = nbytes_of(row)
         if stop > start and length + nbytes > most_bytes:
             parts.append(slice(start, stop))
             start, length = stop, 0

@@ -11,9 +11,10 @@ import weakref
 from collections.abc import Callable
 from typing import Protocol
 
+from ..errors import OverBudget
 from .ledger import Share
 
-__all__ = ["Apart", "JointAccount", "Kept"]
+__all__ = ["Apart", "JointAccount", "Kept", "has_room"]
 
 
 class Kept(Protocol):
@@ -129,6 +130,17 @@ class JointAccount:
         """Leaves bytes on the ledgers that they are on by now, to be released on their own."""
         self.nbytes -= nbytes
         return Apart(nbytes, self.shares)
+
+
+def has_room(shares: list[Share], nbytes: int) -> bool:
+    """Whether each could count so much more, once others were asked to let go of what they hold."""
+    for share in shares:
+        try:
+            share.charge(nbytes)
+        except OverBudget:
+            return False
+        share.discharge(nbytes)
+    return True
 
 
 def _weakly(method: Callable[..., None], share: Share) -> Callable[..., None]:

@@ -9,8 +9,8 @@ The contract:
    that follow each other on disk are remembered together; in a file that is to last, so little is remembered that it
    does not grow (`batch_index`). So what was appended is not lost.
 3. What lies in memory is on the ledger of every run that has joined, before it is there and until that run is over.
-4. Memory is taken only while each of these runs keeps a quarter of its budget for others. When one of them is short,
-   the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
+4. Memory is taken only while each of these runs keeps a quarter of its budget beyond all floors, or where the place on
+   disk would take more. When one of them is short, the newest chunks move to disk; those that somebody looks at stay, as nothing would be gained. The first elements
    stay longest: who reads everything from the beginning, again and again, could not do better with any other rule.
    What goes to disk while somebody looks at it is *pinned*: on the ledgers that it was on until nobody does. For who
    holds them, read-only elements are somebody else's.
@@ -28,13 +28,13 @@ from typing import Any
 
 from ..block import Block
 from ..element import Structure
-from ..errors import OverBudget, PenstockError
+from ..errors import PenstockError
 from .arena import slot_bytes
 from .batch_index import BATCH_INDEX_BYTES, BatchIndex
 from .chunk import Chunk, bytes_when_read, cut, idle, stack
 from .chunk_limits import SPARING_CHUNK_BYTES, chunk_limits, file_chunk_limits
 from .chunk_list import ChunkList
-from .joint import JointAccount
+from .joint import JointAccount, has_room
 from .ledger import Share
 from .movable import Movable
 from .pinned import Pinned
@@ -217,14 +217,9 @@ class KeptElements:
         """
         with self._lock:
             shares, nbytes = self._account.shares, self._lacking_bytes
-        for share in shares:
-            try:
-                share.charge(nbytes)
-            except OverBudget:
-                with self._lock:
-                    self._stopped = not self._merge_places()
-                return
-            share.discharge(nbytes)
+        if not has_room(shares, nbytes):
+            with self._lock:
+                self._stopped = not self._merge_places()
 
     def _merge_places(self) -> bool:
         """Remembers chunks together that follow each other on disk too; whether there were any."""
@@ -234,34 +229,41 @@ class KeptElements:
 
     def _chunk_limits(self) -> tuple[int, int]:
         """How many elements a chunk has, and how many bytes."""
-        return (
-            chunk_limits(self._account, self.stored_bytes) if self._index is None else file_chunk_limits(self._account)
-        )
+        if self._index is not None:
+            return file_chunk_limits(self._account)
+        return chunk_limits(self._account, self.stored_bytes)
 
     def _append(self, new: list[Sealed], length: int) -> bool | None:
         """Keeps some elements; whether they are on the ledger, or None where not even their place has room."""
         rows, nbytes = [one.element for one in new], sum(one.nbytes for one in new)
+        index_bytes = self._most_index_bytes(rows)
         may_stay = length <= SPARING_CHUNK_BYTES or not self._account.is_sparing
-        if may_stay and (self._account.charge(nbytes, leaves_plenty=True) or self._charge_after_moving(nbytes)):
+        # Of next to nothing the place on disk would take more than it takes here.
+        is_little = self._tail.nbytes + nbytes <= index_bytes
+        if may_stay and (self._account.charge(nbytes, not is_little) or self._charge_after_moving(nbytes)):
             self._tail.add(new, nbytes, length)
             self.num_kept += len(rows)
             return True
-        self._close_tail()
-        index_bytes = self._most_index_bytes(rows)
+        if not self._tail.size or self._is_worth_moving(self._tail):
+            self._close_tail()
+        little = self._tail.as_chunk()  # it goes with them
+        rows = [*little.part(0, little.size).rows(), *rows]
         if self._stopped or not (self._account.charge(index_bytes) or self._charge_after_moving(index_bytes, 0)):
             self._lacking_bytes = index_bytes
             return None
+        place = None
         try:
             place = self._store(rows)
-        except BaseException:
-            self._account.discharge(index_bytes)
-            raise
+        finally:
+            self._account.discharge(index_bytes - (0 if place is None else self._index_bytes_of(place)))
         if place is None:
-            self._account.discharge(index_bytes)
             self._stopped = True
             return False
-        self._account.discharge(index_bytes - self._index_bytes_of(place))
-        self._add(Chunk(len(rows), None, place, self._index_bytes_of(place)))
+        size, rows = len(rows), []  # or somebody would look at them
+        self._tail = Tail()
+        self.num_kept -= little.size
+        self._pinned.let_go(little, little.nbytes)
+        self._add(Chunk(size, None, place, self._index_bytes_of(place)))
         self._keep_plenty()
         return False
 
@@ -282,7 +284,6 @@ class KeptElements:
             return
         chunk = self._tail.as_chunk()
         has_plenty = self._account.has_plenty
-        # Of next to nothing the place on disk would take more than it takes here.
         if self._in_memory and (has_plenty or not self._is_worth_moving(chunk)):
             stack(chunk, self._account, self._tail.stacked_bytes)
             self._movable.append(chunk)
@@ -337,7 +338,7 @@ class KeptElements:
         """The same for a chunk of which a run has no room to read all at once: as several."""
         assert chunk.block is not None
         rows, pieces = chunk.block.rows(), []
-        for part in cut(rows, chunk.nbytes // chunk.size, max(most_bytes, 2 * self._most_index_bytes(rows))):
+        for part in cut(rows, max(most_bytes, 2 * self._most_index_bytes(rows))):
             place = self._store(rows[part])
             if place is None:
                 return
@@ -389,6 +390,7 @@ class KeptElements:
                 self._move_newest(is_short)
                 if self._owner == os.getpid() and self._is_worth_moving(self._tail) and is_short():
                     self._close_tail()
+                    self._move_newest(is_short)
             while is_short() and self._merge_places():
                 pass
             while self._owner != os.getpid() and share.lacking_bytes > 0 and (self._tail.size or self._chunks):
@@ -433,7 +435,7 @@ class KeptElements:
         if self._owner == os.getpid() and is_short():
             self._close_tail()
         for chunk in self._movable if self._owner == os.getpid() else ():
-            if chunk.nbytes > share.budget_bytes // 8 and idle([chunk]):
+            if chunk.length > share.budget_bytes // 8 and self._is_worth_moving(chunk) and idle([chunk]):
                 self._move_in_pieces(chunk, share.budget_bytes // 16)
         self._move_newest(is_short)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..block import Block
-from ..element import Structure, arrays_in, detach, nbytes_of, read_only
+from ..element import Structure, arrays_in, detach, read_only
 from ..leaf import Ragged, Sparse, leaf_bytes
 from .singly import nest_bytes
 
@@ -40,25 +40,24 @@ class Sealed(NamedTuple):
     element: Any
     #: What it keeps alive.
     nbytes: int
+    #: How long it is on disk, where it has no objects around it, and a view is not next to nothing.
+    length: int
     #: What its arrays look at that is somebody else's, by its id: the user's own, or what a cache below keeps.
     lent: frozenset[int] = frozenset()
-
-    @property
-    def length(self) -> int:
-        """How long it is on disk: there a view is not next to nothing."""
-        return max(self.nbytes, nbytes_of(self.element)) if self.lent else self.nbytes
 
 
 def sealed(element: Any, copies: bool = False) -> Sealed:
     """An element that is to be kept; `copies`: as one that has nothing in common with what came."""
     if type(element) is bytes or isinstance(element, np.generic):
-        return Sealed(_copied(element) if copies else element, leaf_bytes(element) + _SCALAR_BYTES)
+        length = leaf_bytes(element)
+        return Sealed(_copied(element) if copies else element, length + _SCALAR_BYTES, length)
     structure = Structure.of(element)
     leaves = list(map(_copied, structure.flatten(element))) if copies else structure.flatten(detach(element))
     nbytes = sum(map(_kept_bytes, leaves), _PLACE_BYTES if structure.is_leaf else nest_bytes(len(leaves)))
     arrays = [array for leaf in leaves if not isinstance(leaf, np.generic) for array in arrays_in(leaf)]
     lent = [id(array.base) for array in arrays if array.base is not None]
-    return Sealed(structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes, frozenset(lent))
+    length = sum(map(leaf_bytes, leaves))
+    return Sealed(structure.unflatten([read_only(leaf) for leaf in leaves]), nbytes, length, frozenset(lent))
 
 
 def _copied(leaf: Any) -> Any:
@@ -83,13 +82,14 @@ def sealed_columns(block: Block, copies: bool = False) -> list[Sealed] | None:
     if not copies and not all(column.flags.writeable or column.ndim == 1 for column in columns):
         return None
     leaves = [list(c) if c.ndim == 1 else [read_only(part.copy()) for part in c] for c in columns]
-    nbytes = sum(c[0].nbytes + (_ARRAY_BYTES if c.ndim > 1 else _SCALAR_BYTES) for c in columns)
+    length = sum(c[0].nbytes for c in columns)
+    nbytes = length + sum(_ARRAY_BYTES if c.ndim > 1 else _SCALAR_BYTES for c in columns)
     structure = block.structure
     if structure.is_leaf:
         nbytes += _PLACE_BYTES if columns[0].ndim > 1 else 0
-        return [Sealed(element, nbytes) for element in leaves[0]]
+        return [Sealed(element, nbytes, length) for element in leaves[0]]
     nbytes += nest_bytes(len(leaves))
-    return [Sealed(structure.unflatten(parts), nbytes) for parts in zip(*leaves, strict=True)]
+    return [Sealed(structure.unflatten(parts), nbytes, length) for parts in zip(*leaves, strict=True)]
 
 
 # An array's object and that of the view which is given out; a scalar's object and its place in a list; that

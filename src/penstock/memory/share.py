@@ -206,14 +206,12 @@ class Share:
 
     @property
     def to_keep_bytes(self) -> int:
-        """What is left for things that could lie elsewhere: a floor that datasets take turns with is for these."""
-        return self._ledger.slack_bytes if self.num_datasets else self.free_bytes
+        """What is left for things that could lie elsewhere: a floor is for what must be here."""
+        return self._ledger.slack_bytes
 
     def charge_to_keep(self, nbytes: int, leave_bytes: int) -> bool:
         """`charge_free` for such things."""
-        if self.num_datasets and self.to_keep_bytes < nbytes + leave_bytes:
-            return False
-        return self.charge_free(nbytes, leave_bytes)
+        return self.to_keep_bytes >= nbytes + leave_bytes and self.charge_free(nbytes, leave_bytes)
 
     @property
     def wanted_bytes(self) -> int:

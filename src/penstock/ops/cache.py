@@ -165,6 +165,8 @@ class _CacheCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         current = self._pass or self._begin(self._store.begun(self._context))
+        if self._context.share.frugal:
+            n = 1  # as `_passed` does
         try:
             found = current.kept.find(self._number, n)
             block = self._read_with_room(current, found, n) if isinstance(found, Stretch) else found

@@ -70,6 +70,7 @@ class Stages:
         self.accounts = Accounts()
         self._keeps_order: set[int] = set()
         self._plan: Node | None = None
+        self._sampled_by_node = settings.measured_by_node
         self.nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
 
     def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
@@ -116,8 +117,16 @@ class Stages:
     def _needs(self) -> list[SeenNeed]:
         if self._plan is None:
             return []
-        # By the size of elements alone: what a stage held so far is on the ledger, and may be more than it needs.
-        division = divide(self._plan, lambda node: self._measured(node)._replace(held_bytes=0, num_elements=None))
+        sampled_of = self._sampled_by_node(self._plan)
+
+        def measured(node: Node) -> Measured:
+            sampled, seen = sampled_of(node), self._measured(node)
+            if 0 < sampled.element_bytes >= seen.element_bytes:
+                return sampled  # which its floor rests on
+            # By the size of elements alone: what it held so far is on the ledger, and may be more than it needs.
+            return seen._replace(held_bytes=0, num_elements=None)
+
+        division = divide(self._plan, measured)
         return [SeenNeed.of(need, self.shares[id(need.node)]) for need in division.needs]
 
     def keep_first_needs(self) -> None:

@@ -151,7 +151,7 @@ def test_what_somebody_looks_at_is_on_the_ledger_also_when_it_went_to_disk(kept:
     share = joined(kept)
     fill(kept, 128)  # three chunks
     looked_at = [kept.find(3, 1)]
-    small = joined(kept, 4_000)  # a run that has no room for them
+    small = joined(kept, 2_500)  # a run that has no room for them
     assert isinstance(kept.find(3, 1), Stretch)
     held = share.charged_bytes
     looked_at.clear()
