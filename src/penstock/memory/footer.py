@@ -27,6 +27,8 @@ __all__ = [
 
 #: Offset, bytes of the head, nothing, bytes of the body: a batch in a footer.
 BLOCK = struct.Struct("<qiiq")
+# Where a buffer begins in the body of its batch, and its length.
+_BUFFER = struct.Struct("<qq")
 # The kind of a message that is a dictionary.
 _DICTIONARY = 2
 
@@ -117,10 +119,7 @@ def num_rows(head: bytes) -> int:
 
 def buffer_offsets(head: bytes) -> list[int]:
     """Where the buffers of a batch begin, counted from the end of its head."""
-    field = _field(head, _batch(head), 2)
-    vector = field + _unpacked("<I", head, field)
-    buffers = np.frombuffer(head, "<i8,<i8", _unpacked("<I", head, vector), vector + 4)
-    return [offset for offset, _ in buffers.tolist()]
+    return [offset for offset, _ in _buffers(head, _batch(head))]
 
 
 def compressed_buffers(head: bytes) -> tuple[int, list[tuple[int, int]]] | None:
@@ -130,10 +129,17 @@ def compressed_buffers(head: bytes) -> tuple[int, list[tuple[int, int]]] | None:
     if compression is None:
         return None
     codec = _number("<b", head, compression + _unpacked("<I", head, compression), 0)
+    return codec, _buffers(head, batch)
+
+
+def _buffers(head: bytes, batch: int) -> list[tuple[int, int]]:
+    """Where each buffer of a batch lies in its body, and how long it is."""
     field = _field(head, batch, 2)
     vector = field + _unpacked("<I", head, field)
-    places = np.frombuffer(head, "<i8,<i8", _unpacked("<I", head, vector), vector + 4)
-    return codec, places.tolist()
+    count = _unpacked("<I", head, vector)
+    if count * _BUFFER.size > len(head) - vector - 4:
+        raise FormatError(f"a batch names {count:,} buffers, and its head is too short for that")
+    return list(_BUFFER.iter_unpack(head[vector + 4 : vector + 4 + count * _BUFFER.size]))
 
 
 def _batch(head: bytes) -> int:
