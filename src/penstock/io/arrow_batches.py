@@ -60,6 +60,8 @@ class StreamedBatches:
         self._looks_up = any(map(has_dictionary, table.types.values()))
         self._knows_dictionaries = False
         self._luxury: Any = None
+        self._unsound: Any = None  # a batch with damage in some of its rows
+        self._start = 0  # of the rows that are being made, in their batch
         self._source, reader = open_ipc(path)
         for name, kind in table.types.items():
             got = reader.schema.field(name).type if name in reader.schema.names else "none"
@@ -73,13 +75,19 @@ class StreamedBatches:
 
     def read(self, n: int, room: Room) -> Block | None:
         while not self._made.num_left:
+            if self._unsound is not None:
+                failed = self._reach_sound(n)
+                if failed is not None:
+                    self._pass(1)
+                    return Block.of_rows([Failed(failed)], has_failures=True)
+                continue
             if self._number >= self._num_batches:
                 return None
             failed = self._load()
             if failed is not None:
                 self._next()
                 return Block.of_rows([Failed(failed)], has_failures=True)
-            if not self._made.num_left:
+            if self._unsound is None and not self._made.num_left:
                 self._next()
         block = self._made.block(n, self._context.transit, self._where)
         room.add(block.nbytes, block.size)
@@ -87,7 +95,7 @@ class StreamedBatches:
         return block
 
     def _where(self, row: int) -> str:
-        return f"{self._path}, record batch {self._number}, row {self._made.first + row:,}"
+        return f"{self._path}, record batch {self._number}, row {self._start + self._made.first + row:,}"
 
     def _load(self) -> FormatError | None:
         """Reads the next batch, for which there is room before it is read; what is wrong with it instead."""
@@ -99,16 +107,57 @@ class StreamedBatches:
                 self._reserve(size)
                 self._reserve_dictionaries()
             batch = self._reader.get_batch(self._number).select(self._table.names)
-            batch.validate(full=True)
+            batch.validate()
         except (FormatError, pa.ArrowException, OSError) as error:
             where = f"{self._path}, record batch {self._number}"
             return FormatError(f"{where}: expected Arrow data, got: {str(error)[:300]}")
+        try:
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError):
+            return self._begin_unsound(batch)
         self._keep_dictionaries(batch)
         nbytes = self._bytes_of(batch)
         if size is None:
             size = BatchSize(batch.num_rows, nbytes, nbytes, is_packed=False)
             self._reserve(size)
-        self._begin(batch, size.row_bytes(self._table), nbytes)
+        self._start = 0
+        self._begin(batch, self._row, size.row_bytes(self._table), nbytes)
+        return None
+
+    def _begin_unsound(self, batch: Any) -> FormatError | None:
+        """Keeps a batch of which some rows can be read; what is wrong with it where none can be looked at alone."""
+        if self._looks_up:  # what a dictionary has cannot be told from what a row has
+            return self._damage(batch, f"record batch {self._number}")
+        nbytes = batch.get_total_buffer_size()
+        if self._sizes is None:
+            self._reserve(BatchSize(batch.num_rows, nbytes, nbytes, is_packed=False))
+        if self._row < batch.num_rows:
+            self._unsound = batch
+        return None
+
+    def _damage(self, rows: Any, where: str) -> FormatError | None:
+        """What is wrong with some rows."""
+        import pyarrow as pa
+
+        try:
+            rows.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            return FormatError(f"{self._path}, {where}: expected Arrow data, got: {str(error)[:300]}")
+        return None
+
+    def _reach_sound(self, n: int) -> FormatError | None:
+        """Goes on with the next rows of a damaged batch that are sound, n at most; what is wrong if the next is not."""
+        batch, stop = self._unsound, self._row
+        while stop < min(batch.num_rows, self._row + min(n, MOST_ROWS)):
+            damage = self._damage(batch.slice(stop, 1), f"record batch {self._number}, row {stop:,}")
+            if damage is not None:
+                if stop == self._row:
+                    return damage
+                break
+            stop += 1
+        rows = batch.slice(self._row, stop - self._row)
+        self._start, nbytes = self._row, self._bytes_of(rows)
+        self._begin(rows, 0, -(-nbytes // rows.num_rows), nbytes)
         return None
 
     def _reserve(self, size: BatchSize) -> None:
@@ -129,11 +178,12 @@ class StreamedBatches:
         nbytes: int = looked_up_bytes(rows) if self._looks_up else rows.nbytes
         return nbytes
 
-    def _begin(self, batch: Any, row_bytes: int, nbytes: int) -> None:
+    def _begin(self, batch: Any, row: int, row_bytes: int, nbytes: int) -> None:
         """Finds how many rows to make at a time; room for a few is there, and for more there may be.
 
         Args:
             batch: The rows.
+            row: The first that is wanted.
             row_bytes: What was reserved for each of the few.
             nbytes: What all rows take, with what dictionaries have for them.
         """
@@ -146,16 +196,23 @@ class StreamedBatches:
             self._luxury = share.try_acquire(max(0, wanted * each - reserved), ahead=True)
         if self._luxury is not None:
             at_once, reserved = wanted, max(wanted * each, reserved)
-        self._made.begin(batch, self._row, reserved, at_once, self._bytes_of)
+        self._made.begin(batch, row, reserved, at_once, self._bytes_of)
 
     def _pass(self, n: int) -> None:
         """Counts some rows as given."""
         self._row += n
-        if not self._made.take(n):
+        if self._unsound is None:
+            if not self._made.take(n):
+                self._next()
+            return
+        if self._made.num_left and not self._made.take(n):
+            self._leave()
+        if self._row >= self._unsound.num_rows:
             self._next()
 
     def _next(self) -> None:
         self._leave()
+        self._unsound = None
         self._number += 1
         self._row = 0
 
@@ -177,6 +234,7 @@ class StreamedBatches:
 
     def close(self) -> None:
         self._leave()
+        self._unsound = None
         self._lease.release()
         self._reader = None
         self._dictionaries.release()

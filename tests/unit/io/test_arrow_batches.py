@@ -15,7 +15,7 @@ from penstock.io.arrow_arrays import TableColumns
 from penstock.io.arrow_dictionaries import dictionary_bytes, looked_up_bytes
 from penstock.io.arrow_sizes import BatchSizes
 from penstock.testing import check_op, same
-from tests.unit.io.files import at_the_minimum
+from tests.unit.io.files import at_the_minimum, failed_by_file
 
 
 def written(path: Path, batches: Sequence[Any], compression: str | None) -> str:
@@ -223,3 +223,56 @@ def test_a_damaged_dictionary_is_an_error_of_each_batch(tmp_path: Path) -> None:
     assert len(list(run)) == 40
     assert run.stats()["stages"][0]["failed_by_file"] == {path: 4}
     check_op(ps.Dataset.from_arrow([good, path, good]).skip(15))
+
+
+def with_bad_rows(path: Path, bad: dict[int, bytes]) -> None:
+    """A compressed file of three batches of 20 rows, of which some rows of the second are no UTF-8."""
+    good = [b"row %d" % i for i in range(60)]
+    strings = [bad.get(i, text) for i, text in enumerate(good)]
+    as_binary = pa.array(strings, pa.binary())
+    column = pa.StringArray.from_buffers(60, *as_binary.buffers()[1:])
+    table = pa.table({"x": np.arange(60), "s": column})
+    with pa.ipc.new_file(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table, max_chunksize=20)
+
+
+@pytest.mark.parametrize("bad", [[20], [39], [24, 25, 30], list(range(20, 40))])
+def test_damaged_rows_of_a_batch_fail_alone(tmp_path: Path, bad: list[int]) -> None:
+    path = tmp_path / "t.arrow"
+    with_bad_rows(path, dict.fromkeys(bad, b"\xff\xfe"))
+    ds = ps.Dataset.from_arrow(path)
+    run = ds.run()
+    for i in range(60):
+        if i in bad:
+            where = f"t.arrow, record batch 1, row {i - 20}: expected Arrow data"
+            with pytest.raises(ps.errors.FormatError, match=where):
+                next(run)
+        else:
+            assert next(run)["x"] == i
+    assert next(run, None) is None
+    for memory in ("270kB", "8MB"):
+        skipping = ps.Dataset.from_arrow(path, on_error="skip").run(memory=memory)
+        assert [row["s"] for row in skipping] == [b"row %d" % i for i in range(60) if i not in bad]
+        assert failed_by_file(skipping) == {str(path): len(bad)}
+    for place in (19, 22, 27, 45):
+        resumed = ds.skip(place).ignore_errors()
+        assert [int(row["x"]) for row in resumed] == [i for i in range(place, 60) if i not in bad]
+    check_op(ds.ignore_errors())
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_a_head_that_names_more_buffers_than_it_has_room_for(tmp_path: Path, compression: str | None) -> None:
+    """What the count of buffers is in the head of each batch shows where a look at the file reads it."""
+    table = pa.table({"x": np.arange(60), "s": [f"row {i}" for i in range(60)]})
+    path = tmp_path / "t.arrow"
+    with pa.ipc.new_file(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table, max_chunksize=20)
+    whole = path.read_bytes()
+    count = (5).to_bytes(4, "little") + bytes(8)  # buffers, and the place of the first
+    places = [i for i in range(len(whole)) if whole.startswith(count, i)]
+    assert len(places) >= 3
+    for damaged in (0x7FFFFFFF, 6, 1_000):
+        for place in places:
+            path.write_bytes(whole[:place] + damaged.to_bytes(4, "little") + whole[place + 4 :])
+            with ps.Dataset.from_arrow(path).ignore_errors().run() as run:
+                assert {int(row["x"]) for row in run} <= set(range(60))
