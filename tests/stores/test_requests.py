@@ -77,9 +77,8 @@ def test_a_file_is_few_requests(store: Folder, name: str) -> None:
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_small_budgets_fetch_less_at_a_time(store: Folder) -> None:
     uri = store.put("t", parquet(use_dictionary=False))
-    ds = D.from_parquet(uri)
-    expected = [int(value) for value in TABLE["c3"]]
-    for memory in ("3MB", "6MB", "12MB", "32MB"):
-        with ds.run(memory=memory) as run:
-            assert [int(row["c3"]) for row in run] == expected
+    expected = TABLE["c3"].to_numpy()
+    for memory in ("3MB", "12MB"):
+        with D.from_parquet(uri).batch(1000).run(memory=memory) as run:
+            assert np.array_equal(np.concatenate([batch["c3"] for batch in run]), expected)
             assert run.ledger.peak_bytes <= int(memory[:-2]) * 10**6
