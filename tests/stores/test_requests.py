@@ -56,8 +56,8 @@ CASES: dict[str, tuple[Callable[[], bytes], Callable[[str], Any], int]] = {
     "Parquet": (lambda: parquet(use_dictionary=False), D.from_parquet, 6),
     "Parquet, small pages": (lambda: parquet(data_page_size=8000, use_dictionary=False), D.from_parquet, 6),
     "Parquet, small row groups": (lambda: parquet(row_group_size=8 << 10), D.from_parquet, 12),
-    "Arrow": (arrow, D.from_arrow, 12),
-    "Arrow, packed": (lambda: arrow(compression="zstd"), D.from_arrow, 12),
+    "Arrow": (arrow, D.from_arrow, 14),
+    "Arrow, packed": (lambda: arrow(compression="zstd"), D.from_arrow, 14),
 }
 
 
@@ -82,3 +82,19 @@ def test_small_budgets_fetch_less_at_a_time(store: Folder) -> None:
         with D.from_parquet(uri).batch(1000).run(memory=memory) as run:
             assert np.array_equal(np.concatenate([batch["c3"] for batch in run]), expected)
             assert run.ledger.peak_bytes <= int(memory[:-2]) * 10**6
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_record_batch_without_room_is_not_fetched(store: Folder) -> None:
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, TABLE.schema) as writer:
+        writer.write_table(TABLE)  # one batch of 3 MB
+    uri = store.put("t", sink.getvalue())
+    ds = D.from_arrow(uri)
+    store.requests()
+    with pytest.raises(ps.errors.OverBudget, match=r"asked for 3\.15 MB more .* use memory="):
+        list(ds.run(memory="2MB"))
+    fetched = [line.split("bytes=")[1].split("-") for line in store.requests() if "bytes=" in line]
+    assert sum(int(last) + 1 - int(first) for first, last in fetched) < 10_000
+    assert sum(1 for _ in ds.run(memory="16MB")) == len(TABLE)
+    assert sum(1 for _ in D.from_arrow(uri, columns=["c1"]).run(memory="2MB")) == len(TABLE)

@@ -14,7 +14,7 @@ from ..plan.op import Context, Room
 from .arrow_arrays import TableColumns
 from .arrow_dictionaries import dictionary_bytes, has_dictionary, looked_up_bytes
 from .arrow_schema import check_schema
-from .arrow_sizes import BatchSize, BatchSizes, buffers_of, bytes_made_of, few_rows
+from .arrow_sizes import BatchSize, BatchSizes, buffers_of, bytes_made_of, few_rows, stored_sizes
 from .made_rows import MOST_ROWS, MadeRows
 from .paths import is_local, local_path, open_arrow, readable
 
@@ -70,8 +70,10 @@ class StreamedBatches:
                 raise FormatError(f"{path}: expected column {name} of type {kind}, as in the first file, got {got}")
         self._reader = _only(table.names, reader.schema, self._source, is_local(path))
         self._num_batches = self._reader.num_record_batches
-        # Of a file that is far away each look would be a request.
+        # Of a file that is far away each look would be a request: its footer must do, which says it of all columns.
         self._sizes = BatchSizes(self._source, buffers_of(reader.schema, table.names)) if is_local(path) else None
+        takes_all = len(table.names) == len(reader.schema.names)
+        self._stored = _stored(self._source) if self._sizes is None and takes_all else []
 
     def read(self, n: int, room: Room) -> Block | None:
         while not self._made.num_left:
@@ -106,6 +108,10 @@ class StreamedBatches:
             if size is not None:
                 self._reserve(size)
                 self._reserve_dictionaries()
+            elif self._number < len(self._stored):
+                # No more than the file has, whatever its footer says.
+                stored = min(self._stored[self._number], self._source.size())
+                self._lease.settle(max(self._lease.nbytes, stored))
             batch = self._reader.get_batch(self._number).select(self._table.names)
             batch.validate()
         except (FormatError, pa.ArrowException, OSError) as error:
@@ -249,6 +255,14 @@ def _only(names: Sequence[str], schema: Any, source: Any, looks_cost_little: boo
     if not looks_cost_little and len(fields or ()) == len(schema.names):
         fields = None  # then a record batch is one request, else its head is one, and each compressed column
     return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields))
+
+
+def _stored(source: Any) -> list[int]:
+    """What record batches take in a remote file, as far as it says."""
+    try:
+        return stored_sizes(source)
+    except FormatError:  # pyarrow reads it differently, and will say what is wrong
+        return []
 
 
 def _pair(position: State) -> tuple[int, int]:

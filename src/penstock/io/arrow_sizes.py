@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ..errors import FormatError
 from ..leaf import string
 from ..memory.compression import unpacking
-from ..memory.footer import BLOCK, blocks_place, dictionaries_place, num_rows
+from ..memory.footer import BLOCK, blocks, blocks_place, dictionaries_place, num_rows
 from .arrow_arrays import TableColumns
 
-__all__ = ["BatchSize", "BatchSizes", "buffers_of", "bytes_made_of", "few_rows", "made_bytes"]
+__all__ = ["BatchSize", "BatchSizes", "buffers_of", "bytes_made_of", "few_rows", "made_bytes", "stored_sizes"]
 
 _MAGIC = b"ARROW1"
 _CONTINUES = b"\xff\xff\xff\xff"
@@ -80,6 +80,14 @@ def _num_values(lists: Any) -> int:
 def few_rows(row_bytes: int) -> int:
     """How many rows to make at a time where there is room for no more."""
     return max(1, min(_FEW_ROWS, _FEW_BYTES // max(1, row_bytes)))
+
+
+def stored_sizes(source: Any) -> list[int]:
+    """What each record batch of a file takes there, as the footer alone tells: two reads, however many batches."""
+    size = source.size()
+    (footer_bytes,) = struct.unpack("<i", source.read_at(4, max(0, size - 10)))
+    footer = source.read_at(max(0, min(size, footer_bytes)), max(0, size - 10 - footer_bytes))
+    return [max(0, head + body) for _, head, body in blocks(footer)]
 
 
 class BatchSizes:
