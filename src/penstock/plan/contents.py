@@ -40,6 +40,7 @@ __all__ = [
     "Captured",
     "digest",
     "function_made_of",
+    "is_function",
     "operator_functions",
     "operator_made_of",
     "plain_function",
@@ -154,6 +155,12 @@ def plain_function(function: Any) -> Any:
     inner = None if isinstance(plain, FunctionType) else getattr(plain, "__wrapped__", None)
     # One that has the same code is that function, and no other that is called by it.
     return inner if isinstance(inner, FunctionType) and inner.__code__ is getattr(plain, "__code__", None) else plain
+
+
+def is_function(value: Any) -> bool:
+    """Whether a value is a function with Python's code: also a method, a partial, or one that was compiled."""
+    is_partial = isinstance(value, functools.partial)
+    return is_partial or (callable(value) and isinstance(plain_function(value), FunctionType))
 
 
 def _attributes(owner: Any, method: FunctionType | None = None) -> Captured:

@@ -11,14 +11,12 @@ sets their length; of what lies in a container the less, the more there is of it
 from __future__ import annotations
 
 import dataclasses
-import functools
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from .array_sample import about, holds_objects, sampled
-from .contents import Captured, digest, function_made_of, plain_function
+from .contents import Captured, digest, function_made_of, is_function
 from .writes import Writes, writes_of_function
 
 __all__ = ["Look", "is_hash", "unwritten", "without_names"]
@@ -55,13 +53,11 @@ class Look:
     Args:
         whole_bytes: Of an array up to so many every byte counts.
         most: How many values it looks at in one that has others in it.
-        skips_written: Whether it looks past what captured functions write to.
     """
 
-    def __init__(self, whole_bytes: int, most: int, *, skips_written: bool = True) -> None:
+    def __init__(self, whole_bytes: int, most: int) -> None:
         self._whole_bytes = whole_bytes
         self._most = most
-        self._skips_written = skips_written
         # By address: functions that refer to each other would be looked at again and again. Kept, with them, so that no
         # address is used twice.
         self._functions: dict[int, tuple[Any, str]] = {}
@@ -91,9 +87,7 @@ class Look:
             return digest(self.data(value))
         if isinstance(value, (tuple, list, set, frozenset, dict)):
             return self._of_container(value, are_items_written, depth, most)
-        if isinstance(value, functools.partial) or (
-            callable(value) and isinstance(plain_function(value), FunctionType)
-        ):
+        if is_function(value):
             return self._of_function(value, depth, most)
         params = getattr(type(value), "__dataclass_params__", None)
         if params is not None and params.frozen:
@@ -131,11 +125,10 @@ class Look:
             return known[1]
         self._functions[id(function)] = function, "itself"
         what, captured = function_made_of(function)
-        if self._skips_written:
-            captured = unwritten(captured, writes_of_function(function))
+        captured = unwritten(captured, writes_of_function(function))
         each = max(1, most // max(1, len(captured)))
         # Who else writes to what it has captured is not known here.
-        parts = [self._text(part, self._skips_written, depth + 1, each) for _, part in captured]
+        parts = [self._text(part, True, depth + 1, each) for _, part in captured]
         text = digest([*without_names(what), *parts])
         self._functions[id(function)] = function, text
         return text

@@ -6,7 +6,7 @@ address or line goes into them. Of sources they know the names of all files, and
 
 Whoever resumes must not be refused for nothing. So only that is looked at which stays as it is while a pipeline runs:
 code, numbers and text that a function has captured, arrays, and lists, dicts or frozen dataclasses of those. Not looked
-at are values that were written to since the function was first called, or that its code writes to, objects of other
+at are values that were written to while the pipeline ran, or that a function's code writes to, objects of other
 kinds, and global variables; nor code that another version of Python compiled. Of arrays above `WHOLE_BYTES` a sample
 counts. Processes that share a dataset load each other's positions, and may have captured their own numbers: so between
 them captured values are not compared.
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from types import CodeType
 
 from ..spec import UNSEEN, spec_nest
-from .at_first import changed_since
+from .at_first import written_to
 from .contents import digest, operator_functions, operator_made_of
 from .looked_at import Look, is_hash, unwritten, without_names
 from .node import Node, is_ours
@@ -80,9 +80,9 @@ def _of_operator(node: Node) -> Remembered:
         found[_CODE], found[_PYTHON] = digest(codes), "{}.{}".format(*sys.version_info[:2])
     functions, look = operator_functions(node.op), Look(WHOLE_BYTES, _MOST)
     writes = functools.reduce(Writes.joined, map(writes_of_function, functions), NOTHING)
-    changed = set[str]().union(*map(changed_since, functions))
+    written = written_to(functions)
     for name, value in unwritten(captured, writes):
-        text = None if name in changed else look.text(value, writes.unnamed)
+        text = None if name in written else look.text(value, writes.unnamed)
         if text is not None:
             found[name] = digest([found[name], text]) if name in found else text
     arrays = getattr(node.op, "aliased_arrays", None) or getattr(node.op, "rows_to_know_by", None)

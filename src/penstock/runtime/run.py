@@ -20,7 +20,7 @@ from ..memory.allocator import return_freed_arrays
 from ..memory.arena import Slots
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
-from ..plan.at_first import note_at_first
+from ..plan.at_first import begin_runs, end_runs
 from ..plan.divided import divided_as, parts_of
 from ..plan.footprint import Measured
 from ..plan.node import Node
@@ -62,11 +62,11 @@ class Run:
         self._make_dataset = make_dataset
         self._on_load = on_load
         self.epoch = epoch
+        self._began: Node | None = None
         self._open(written)
 
     def _open(self, written: Node) -> None:
         settings = self._settings
-        note_at_first(written)
         plan = settled(written)
         if settings.optimize is not None:
             plan = settings.optimize(plan)
@@ -102,6 +102,8 @@ class Run:
         self._ended_by: PenstockError | None = None
         self._last_position: State = None
         self._closer = _Closer(root, stages)
+        begin_runs(written)
+        self._began = written
         _OPEN.add(self)
 
     def _goes_singly(self, traits: Traits) -> bool:
@@ -332,6 +334,9 @@ class Run:
         self._num_before = self._num_delivered
         self._closer()
         self._rows, self._offset = [], 0
+        if self._began is not None:
+            end_runs(self._began)
+            self._began = None
 
     def _leave_to_parent(self) -> None:
         """In a forked child: threads, locks that they may hold, and files are the parent's, who goes on with them."""

@@ -155,6 +155,29 @@ def test_a_function_that_was_called_in_another_dataset_goes_on() -> None:
     D.range(8).map(Counting()).run().load_state_dict(state)
 
 
+def test_what_was_filled_in_an_earlier_run_goes_on() -> None:
+    def filling() -> Any:
+        names: Any = collections.defaultdict(int)
+        return D.range(8).map(lambda x: x + names[int(x)])
+
+    for reads in (lambda ds: list(ds), lambda ds: list(itertools.islice(ds, 8)), lambda ds: ds.element_spec):
+        dataset = filling()
+        reads(dataset)
+        with dataset.run() as run:
+            state = run.state_dict()
+        filling().run().load_state_dict(state)
+
+
+def test_what_others_change_between_runs_is_another_function() -> None:
+    counting = Counting()
+    with D.range(8).map(counting).run() as run:
+        next(run)
+        state = run.state_dict()
+    counting.factor = 4
+    with D.range(8).map(counting).run() as run, pytest.raises(StateError, match="captured factor: it was 3 and is 4"):
+        run.load_state_dict(state)
+
+
 def test_attributes_that_a_method_reads_count() -> None:
     def made(mean: int) -> Any:
         trainer = Trainer()
