@@ -24,6 +24,7 @@ __all__ = ["begin_runs", "end_runs", "written_to"]
 # How much of a value is looked at: some items, and those of containers in it. It is done for each run.
 _NUM_ITEMS = 16
 _DEEPEST = 1
+_LONG = 1000
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
@@ -97,6 +98,8 @@ def _seen(function: Any) -> dict[str, Any]:
 
 def _glance(value: Any, depth: int) -> Any:
     """Something to compare with what the same value is later; no copy of it, and nothing that keeps it."""
+    if isinstance(value, (str, bytes)) and len(value) > _LONG:
+        return len(value), hash(value)
     if isinstance(value, _PLAIN):
         return type(value), value if value == value else "nan"
     if isinstance(value, np.generic):
@@ -107,7 +110,7 @@ def _glance(value: Any, depth: int) -> Any:
     if depth > _DEEPEST:
         return None
     if isinstance(value, (list, tuple, set, frozenset, dict, bytearray, collections.deque)):
-        items = value.items() if isinstance(value, dict) else value
+        items = itertools.chain.from_iterable(value.items()) if isinstance(value, dict) else value
         return len(value), [_glance(item, depth + 1) for item in itertools.islice(items, _NUM_ITEMS)]
     if is_function(value):
         return [_glance(part, depth + 1) for _, part in function_made_of(value)[1]]
