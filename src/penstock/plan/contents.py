@@ -40,6 +40,7 @@ __all__ = [
     "Captured",
     "digest",
     "function_made_of",
+    "in_one_order",
     "is_function",
     "operator_functions",
     "operator_made_of",
@@ -192,6 +193,15 @@ def _unless_changed(name: str, value: Any, changed: Any) -> Any:
     return type(value) if name in changed and isinstance(value, (*_CONTAINERS, np.ndarray)) else value
 
 
+def in_one_order(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """The items of a dict in an order that equal ones share, as where they were made of sets."""
+    items = list(value.items())
+    if isinstance(value, collections.OrderedDict):  # its order is a part of what it is
+        return items
+    is_text = all(type(key) is str for key in value)
+    return sorted(items, key=(lambda item: item[0]) if is_text else (lambda item: digest(item[0])))
+
+
 class _Contents:
     """A hash that values are added to, one after the other."""
 
@@ -244,7 +254,7 @@ class _Contents:
         if isinstance(value, (set, frozenset)):
             self._add_all(name, sorted(map(digest, value)), depth)
         elif isinstance(value, dict):
-            self._add_all(name, (part for item in value.items() for part in item), depth)
+            self._add_all(name, (part for item in in_one_order(value) for part in item), depth)
         else:
             self._add_all(name, value, depth)
 

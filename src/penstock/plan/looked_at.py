@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .array_sample import about, holds_objects, sampled
-from .contents import Captured, digest, function_made_of, is_function
+from .contents import Captured, digest, function_made_of, in_one_order, is_function
 from .writes import Writes, writes_of_function
 
 __all__ = ["Look", "is_hash", "unwritten", "without_names"]
@@ -106,10 +106,8 @@ class Look:
 
         texts: list[Any]
         if isinstance(value, dict):
-            pairs = [(text(key), text(part)) for key, part in value.items()]
-            if any(None in pair for pair in pairs):
-                return None
-            return digest([name, *sorted(pairs, key=str)])
+            texts = [text(part) for item in in_one_order(value) for part in item]
+            return None if None in texts else digest([name, *texts])
         if length > most_items:
             places = np.linspace(0, length - 1, max(1, most_items)).astype(np.int64).tolist()
             texts = [length, *(text(value[place]) for place in places)]

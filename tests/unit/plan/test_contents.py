@@ -158,6 +158,14 @@ def test_plain_values() -> None:
     assert len({digest(value) for value in values}) == len(values)
 
 
+def test_equal_dicts_are_the_same_in_any_order() -> None:
+    for one, other in (({"a": 1, "b": [2]}, {"b": [2], "a": 1}), ({1: "x", None: "y"}, {None: "y", 1: "x"})):
+        assert digest(one) == digest(other)
+        assert digest(closure(one)) == digest(closure(other))
+        assert digest(collections.OrderedDict(one)) != digest(collections.OrderedDict(other))
+    assert digest({"a": 1, "b": 2}) != digest({"a": 2, "b": 1})
+
+
 def test_docstrings_comments_and_lines_do_not_matter() -> None:
     def plain(x: Any) -> Any:
         if x is None:
