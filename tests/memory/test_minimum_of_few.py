@@ -23,10 +23,15 @@ MORE_STEPS: dict[str, Callable[[Any], Any]] = {
     "inner threads": lambda d: d.interleave(
         lambda x: twice(x).map(lambda y: y + 1, num_parallel_calls=2), cycle_length=3, num_parallel_calls=3
     ),
+    "windows with gaps, of such windows": lambda d: with_gaps(with_gaps(d)),
     "windows in threads": lambda d: d.interleave(
         lambda x: twice(x).window(2, 1).flat_map(lambda window: window), cycle_length=3, num_parallel_calls=3
     ),
 }
+
+
+def with_gaps(d: Any) -> Any:
+    return d.window(2, 3).flat_map(lambda window: window)
 
 
 def twice(x: Any) -> Any:

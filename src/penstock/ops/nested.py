@@ -404,6 +404,7 @@ class CycleCursor(Cursor):
     def skip(self, n: int) -> int:
         if self._cycle_length > 1:
             return super().skip(n)  # which elements failed, and so did not count, shows only when they are made
+        self._release_spent()
         skipped = 0
         while skipped < n:
             slot = self._slots[0]
