@@ -23,6 +23,9 @@ MORE_STEPS: dict[str, Callable[[Any], Any]] = {
     "inner threads": lambda d: d.interleave(
         lambda x: twice(x).map(lambda y: y + 1, num_parallel_calls=2), cycle_length=3, num_parallel_calls=3
     ),
+    "interleave of interleaves": lambda d: d.interleave(
+        lambda x: D.range(4).map(lambda i: x + i).interleave(twice, cycle_length=4, block_length=2), cycle_length=2
+    ),
     "windows with gaps, of such windows": lambda d: with_gaps(with_gaps(d)),
     "windows in threads": lambda d: d.interleave(
         lambda x: twice(x).window(2, 1).flat_map(lambda window: window), cycle_length=3, num_parallel_calls=3

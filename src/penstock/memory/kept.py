@@ -11,10 +11,9 @@ The contract:
 3. What lies in memory is on the ledger of every run that has joined, before it is there and until that run is over.
 4. Memory is taken only while each of these runs keeps a quarter of its budget beyond all floors, or where the place on
    disk would take more. When one of them is short, the newest chunks move to disk; those that somebody looks at stay,
-   as nothing would be gained. The first elements
-   stay longest: who reads everything from the beginning, again and again, could not do better with any other rule.
-   What goes to disk while somebody looks at it is *pinned*: on the ledgers that it was on until nobody does. For who
-   holds them, read-only elements are somebody else's.
+   as nothing would be gained. The first elements stay longest: who reads everything from the beginning, again and
+   again, could not do better with any other rule. What goes to disk while somebody looks at it is *pinned*: on the
+   ledgers that it was on until nobody does. For who holds them, read-only elements are somebody else's.
 5. The lock is a leaf. Under it only the disk is waited for, and nobody is asked to let go; so it may be waited for by a
    stage that is short of memory, whatever locks that one holds.
 """

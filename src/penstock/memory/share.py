@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ class Share:
 
     __slots__ = (
         "_ledger",
+        "_opened",
         "ahead_bytes",
         "charged_bytes",
         "expects",
@@ -28,8 +30,6 @@ class Share:
         "num_ahead",
         "num_cursors",
         "num_datasets",
-        "num_opened",
-        "num_to_open",
         "peak_bytes",
         "planned_bytes",
         "remark",
@@ -45,8 +45,9 @@ class Share:
         self.num_cursors = 1  # that have the floor in common
         #: How many datasets that a function makes are on its account at a time: what these need only a sample can tell.
         self.num_datasets = 0
-        #: How many of those that the stage itself reads were open at a time, at most, and how many may be.
-        self.num_opened = self.num_to_open = 0
+        # How many of those that the stage itself reads were open at a time, at most, and how many may be; and of those
+        # that one of these reads.
+        self._opened = [(1, 1), (1, 1)]
         #: How many of these threads may read at the same time.
         self.num_ahead = 0
         self.charged_bytes = 0
@@ -96,10 +97,15 @@ class Share:
         """What it holds beyond its floor."""
         return max(self.ahead_bytes, self.charged_bytes - self.floor_bytes)
 
+    def opened(self, num_open: int, num_to_open: int, is_inner: bool) -> None:
+        """So many datasets are open at a time, of as many as may be; `is_inner`: of another one, not of the stage."""
+        most_open, most_to_open = self._opened[is_inner]
+        self._opened[is_inner] = max(most_open, num_open), max(most_to_open, num_to_open)
+
     @property
     def peak_of_all_bytes(self) -> int:
         """What it would have held at most if as many datasets had been open at a time as may be."""
-        return self.peak_bytes * max(1, -(-self.num_to_open // max(1, self.num_opened)))
+        return self.peak_bytes * math.prod(-(-to_open // num_open) for num_open, to_open in self._opened)
 
     @property
     def budget_bytes(self) -> int:

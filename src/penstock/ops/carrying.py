@@ -46,11 +46,9 @@ class Carrying:
         #: What a dataset carries is not counted if it is no more than this.
         self.small_bytes = 0 if share.frugal else min(_SMALL_BYTES, share.budget_bytes // (_SMALL_PART * num_open))
 
-    def opened(self, num_open: int) -> None:
-        """So many datasets are open now: a sample may end before all are."""
-        if not self._is_inner:
-            self._share.num_to_open = self._num_open
-            self._share.num_opened = max(self._share.num_opened, num_open)
+    def opened(self, num_open: int | None = None) -> None:
+        """So many datasets are open now, or (None) as many as ever will be: a sample may end before all are."""
+        self._share.opened(self._num_open if num_open is None else num_open, self._num_open, self._is_inner)
 
     def lease(self, nbytes: int | None) -> Lease | None:
         """A lease of what a dataset carries; None where that is nothing, and its elements need not be copied."""

@@ -296,6 +296,7 @@ class CycleCursor(Cursor):
         row = supply.next()
         if row is Supply.END:
             self._ended = True
+            self._carrying.opened()
             return None
         made = self._made_of(row, self._turn, at_once if self._cycle_length == 1 else 0)
         if isinstance(made, Failed):
@@ -317,6 +318,7 @@ class CycleCursor(Cursor):
                 row = self._supply.next()
                 if row is Supply.END:
                     self._ended = True
+                    self._carrying.opened()
                     break
                 failed = self._made_of(row, index, at_once=0)
                 if failed is not None:
