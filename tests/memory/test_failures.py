@@ -1,6 +1,8 @@
 """Errors that wait are on the ledger, and in the budget that a sample says is enough."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,3 +158,36 @@ def test_a_shuffle_takes_in_no_more_errors_than_it_has_room_for_whatever_is_aske
             num_rows += block.size
     assert num_rows == COUNT
     assert run.ledger.charged_bytes == 0
+
+
+def test_a_spill_file_that_somebody_has_emptied_ends_the_run_in_words(tmp_path: Path) -> None:
+    """A file that is written on to has zeros where its batches were."""
+    made = ps.Dataset.range(60).map(lambda i: np.full(25_000, float(i))).filter(lambda x: True)
+    run = made.cache().repeat(2).with_options(ps.Options(spill_dir=tmp_path)).run(memory="2MB")
+    for _ in range(30):
+        next(run)
+    for path in tmp_path.glob("*/*.arrow"):
+        os.truncate(path, 0)
+    for _ in range(30):
+        next(run)
+    for _ in range(2):  # the second time, too: it is not the end of the data
+        with pytest.raises(ps.errors.SpillError, match="somebody else has changed what this run has on disk"):
+            list(run)
+
+
+def test_an_error_of_another_library_is_not_taken_for_the_end_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise OSError(5, "the disk is broken")
+
+    run = (
+        ps.Dataset.range(40)
+        .map(lambda i: np.full(2_500, float(i)))
+        .filter(lambda x: True)
+        .shuffle(30)
+        .run(memory="100kB")
+    )
+    monkeypatch.setattr("penstock.memory.batches.BatchFiles.read", broken)
+    with pytest.raises(OSError, match="the disk is broken"):
+        list(run)
+    with pytest.raises(ps.errors.RunError, match="ended with an error: OSError"):
+        next(run)

@@ -311,7 +311,7 @@ class IpcReader(OpenedFile):
             if batch.num_rows != stored.num_rows or any(c.null_count for c in batch.columns if c.type != pa.null()):
                 raise FormatError(f"expected {stored.num_rows:,} rows without nulls")
             return kind.layout.rows(batch.columns, batch.num_rows, views)
-        except (pa.ArrowException, ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+        except (pa.ArrowException, ArithmeticError, EOFError, LookupError, OSError, TypeError, ValueError) as error:
             raise self.wrong(f"the batch at byte {stored.offset:,} is damaged: {error}") from error
 
     def _decompressing_bytes(self, buffer: np.ndarray, stored: Stored) -> int | None:
@@ -396,7 +396,16 @@ class IpcReader(OpenedFile):
             raise error if str(error).startswith(self.path) else self.wrong(f"it is damaged: {error}") from error
         except PenstockError:
             raise
-        except (pa.ArrowException, ArithmeticError, LookupError, OSError, SyntaxError, TypeError, ValueError) as error:
+        except (
+            pa.ArrowException,
+            ArithmeticError,
+            EOFError,
+            LookupError,
+            OSError,
+            SyntaxError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise self.wrong(f"it is damaged: what it says of its elements cannot be read ({error})") from error
         except (struct.error, RecursionError, MemoryError) as error:
             raise self.wrong(f"its footer is damaged: {error}") from error

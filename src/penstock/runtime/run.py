@@ -157,7 +157,7 @@ class Run:
             # Such as Ctrl-C: stages may have been in the midst of anything, and threads of theirs have ended.
             self._is_interrupted = not isinstance(error, Exception)
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
-            if isinstance(error, PenstockError):
+            if isinstance(error, Exception):
                 self._ended_by = _again(error)
             raise
         if block is None:
@@ -368,8 +368,10 @@ class Run:
         self.close()
 
 
-def _again(error: PenstockError) -> PenstockError:
-    """The same error without its frames, which refer to the run that keeps it."""
+def _again(error: Exception) -> PenstockError:
+    """The same error without its frames, which refer to the run that keeps it; of another library's what it says."""
+    if not isinstance(error, PenstockError):
+        return RunError(f"the run has ended with an error: {type(error).__name__}: {error}")
     same = type(error)(*error.args)
     same.is_located = error.is_located
     return same
