@@ -143,3 +143,18 @@ def test_what_a_cache_keeps_counts_once_where_it_is_read_in_two_places() -> None
         held = [stage["held_bytes"] for stage in run.stats()["stages"] if stage["name"].startswith("cache")]
     assert len(held) == 2
     assert min(held) < 100_000 <= max(held)
+
+
+def test_samples_agree_however_many_elements_threads_give_at_once() -> None:
+    def batches() -> Any:
+        columns = {"x": np.arange(1500.0).reshape(3, 500), "t": [b"five", b"sixsix", b"sevenes"]}
+        made = ps.Dataset.from_tensor_slices(columns).map(
+            lambda e: {**e, "x": np.repeat(e["x"], 2)}, num_parallel_calls=2
+        )
+        return made.concatenate(made).batch(3)
+
+    datasets = [batches() for _ in range(8)]
+    minima = {dataset.explain(sample=8).to_dict()["minimum_bytes"] for dataset in datasets}
+    assert len(minima) == 1
+    for dataset in datasets:
+        assert len(list(dataset.run(memory=min(minima)))) == 2

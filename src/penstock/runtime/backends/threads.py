@@ -309,7 +309,7 @@ class ParallelCursor(Cursor):
     # --- in the consumer ---
 
     def pull(self, n: int) -> Block | None:
-        self._demand = n
+        self._demand = n = 1 if self._share.frugal else n  # one by one, as they may come: others hold most then
         if self._tuner.inline:
             return self._pull_inline(n)
         changed = self._threads.changed
