@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
     "README.md",
     "docs/operators.md",
+    "docs/budget.md",
     "docs/running.md",
     "docs/files.md",
     "docs/tfrecord.md",
