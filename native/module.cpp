@@ -130,6 +130,7 @@ NB_MODULE(_native, m) {
   bind_example(m);
   bind_encoder(m);
   bind_encode_one(m);
+  bind_aligned(m);
   bind_rows(m);
   bind_read_records(m);
   bind_resize(m);

@@ -158,6 +158,9 @@ def check_records(buffer: Buffer, offsets: NDArray[np.int64], lengths: NDArray[n
             2 says that its length is another than was expected. With 0 all are fine.
     """
 
+def is_aligned(array: NDArray[Any], alignment: int) -> bool:
+    """Whether an array lies in one piece, in C's order, and begins at a multiple of so many bytes."""
+
 def write_row(columns: tuple[NDArray[Any], ...], types: tuple[type, ...], row: int, leaves: tuple[Any, ...]) -> bool:
     """Writes the leaves of one element to their row of columns, if each is like what its column holds.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._native import is_aligned
 from ..dataset import Dataset
 from ..errors import BadArgument
 from ..leaf import Sparse
@@ -201,9 +202,9 @@ def _put_function(target: Any) -> _Put:
 
 def _aligned(array: np.ndarray, run: Run) -> np.ndarray:
     """The array, or a copy of it in a slot that XLA takes as it is."""
-    address: int = array.__array_interface__["data"][0]
-    is_taken = address % _ALIGNMENT == 0 and array.flags.c_contiguous
-    return array if is_taken or array.nbytes < SMALLEST_SLOT_BYTES else run.slots.copied(array)
+    if is_aligned(array, _ALIGNMENT) or array.nbytes < SMALLEST_SLOT_BYTES:
+        return array
+    return run.slots.copied(array)
 
 
 @functools.cache

@@ -110,7 +110,7 @@ class Slots:
                 return None
             slot.handed_over = False
             slot.taken_at = self._num_taken
-            if slot.shape is not shape or slot.dtype is not dtype:
+            if slot.dtype is not dtype or slot.shape != shape:
                 slot.lay_out(shape, dtype)
             return slot.array[...]
 
