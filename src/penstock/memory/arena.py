@@ -33,8 +33,10 @@ __all__ = ["SMALLEST_SLOT_BYTES", "Arena", "Slots", "slot_bytes"]
 
 #: Smaller arrays are in no slot: they cost no page faults, and the allocator is as quick as we are.
 SMALLEST_SLOT_BYTES = 4096
-# Slots of one size that may be out at a time before those with the caller are given up.
+# Slots of one size that may be out at a time before those with the caller are given up; and where it turns out that the
+# caller drops such, because elements have many arrays of one size.
 _MOST_HELD = 16
+_MOST_HELD_OF_MANY = 1024
 # A slot that was not among the last so many that were taken is not needed soon.
 _RECENTLY_TAKEN = 64
 # A block that looks at so much of a slot has it for itself: sizes are rounded up by an eighth at most.
@@ -52,6 +54,7 @@ class Slots:
         # Those off the ledger: the caller's, until they are found to be dropped.
         self._lent: list[Slot] = []
         self._left = LeftToCaller()
+        self._most_held = _MOST_HELD
         self._for_copies: Share | None = None
         # A leaf: nobody waits for memory under it, or a thread that would release some could not get it. Reentrant: a
         # garbage collection in here may drop a run, which lets its slots go.
@@ -123,7 +126,7 @@ class Slots:
                 slot.take_off()
                 return array
             slots = self._by_size.setdefault(size, [])
-            if len(slots) >= _MOST_HELD:
+            if len(slots) >= self._most_held:
                 self._give_up_one(slots)
             slot.taken_at = self._num_taken
             slots.append(slot)
@@ -205,6 +208,9 @@ class Slots:
 
     def _give_up_one(self, slots: list[Slot]) -> None:
         """Leaves a slot to the caller for good: one who keeps many batches will not give them back soon."""
+        if self._left.first_is_gone and self._most_held < _MOST_HELD_OF_MANY:  # so this one would have
+            self._most_held *= 2
+            return
         for i, slot in enumerate(slots):
             if slot.handed_over:
                 self._left.add(slot.base)

@@ -30,6 +30,11 @@ class LeftToCaller:
             self._most = max(_FEW, 2 * len(self._bases))
 
     @property
+    def first_is_gone(self) -> bool:
+        """Whether the caller has dropped what was left first, of all that is told of."""
+        return bool(self._bases) and self._bases[0]() is None
+
+    @property
     def nbytes(self) -> int:
         """Bytes that are still held."""
         return sum(base.nbytes for base in [known() for known in self._bases] if base is not None)
