@@ -93,7 +93,15 @@ def _known(function: Any) -> _Known | None:
 
 
 def _seen(function: Any) -> dict[str, Any]:
-    return {name: _glance(value, 0) for name, value in function_made_of(function)[1]}
+    return {name: _glance_at(value) for name, value in function_made_of(function)[1]}
+
+
+def _glance_at(value: Any) -> Any:
+    """A glance, or where that fails something that is never the same: then it counts as written to."""
+    try:
+        return _glance(value, 0)
+    except Exception:  # such as a dict to which another thread writes: no run may end, or not begin, for that
+        return object()
 
 
 def _glance(value: Any, depth: int) -> Any:

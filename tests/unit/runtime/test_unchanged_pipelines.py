@@ -261,3 +261,16 @@ def test_long_nested_lists_take_no_long_time() -> None:
 
 def test_what_an_object_says_of_itself_is_not_in_a_position() -> None:
     assert ps.Dataset.range(3).map(Trainer()).run().state_dict()["plan"][1] == "map(Trainer)"
+
+
+def test_what_cannot_be_looked_at_keeps_no_run_from_beginning_or_ending() -> None:
+    """Such as a dict to which another thread writes just then."""
+
+    class Busy(dict[int, int]):
+        def items(self) -> Any:
+            raise RuntimeError("dictionary changed size during iteration")
+
+    seen = Busy()
+    ds = ps.Dataset.range(5).map(lambda x: seen.get(int(x), x))
+    assert [int(x) for x in ds] == [0, 1, 2, 3, 4]
+    assert [int(x) for x in ds] == [0, 1, 2, 3, 4]
