@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import weakref
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,9 +22,19 @@ _LOADS_VARIABLE = ("LOAD_FAST", "LOAD_DEREF", "STORE_FAST_LOAD_FAST", "LOAD_CLAS
 _BETWEEN = ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "RESUME")
 
 
-@functools.lru_cache(maxsize=1024)
+#: By class, as long as that lives, and by the code of methods: these themselves may have captured large arrays.
+_KNOWN: weakref.WeakKeyDictionary[type, dict[CodeType, frozenset[str] | None]] = weakref.WeakKeyDictionary()
+
+
 def attributes_read(method: FunctionType, kind: type) -> frozenset[str] | None:
     """Names among which are all attributes that a method reads of an object of this class; None if it may be any."""
+    known = _KNOWN.setdefault(kind, {})
+    if method.__code__ not in known:
+        known[method.__code__] = _found(method, kind)
+    return known[method.__code__]
+
+
+def _found(method: FunctionType, kind: type) -> frozenset[str] | None:
     looked_up: Any = kind.__getattribute__
     if looked_up is not object.__getattribute__ or hasattr(kind, "__getattr__"):
         return None

@@ -1,9 +1,12 @@
 """Which attributes methods may read: those they name, or any where their code does not tell."""
 
 import functools
+import gc
+import weakref
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from penstock.plan.reads import attributes_read
@@ -108,3 +111,23 @@ def test_it_may_be_any_where_the_object_is_given_away(name: str) -> None:
 
 def test_it_may_be_any_of_an_object_that_makes_attributes_up() -> None:
     assert attributes_read(Reader.plain, Looking) is None
+
+
+def test_what_a_method_has_captured_is_not_kept() -> None:
+    def made() -> tuple[Any, weakref.ref[Any]]:
+        large = np.zeros(1000)
+
+        class Scaled:
+            def __call__(self, x: Any) -> Any:
+                return x + large[0] + self.by
+
+            by = 1
+
+        attributes_read(Scaled.__call__, Scaled)
+        return Scaled, weakref.ref(large)
+
+    kind, large = made()
+    assert large() is not None
+    del kind
+    gc.collect()
+    assert large() is None
