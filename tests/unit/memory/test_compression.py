@@ -231,7 +231,8 @@ def test_a_length_that_could_be_is_reserved_before_it_is_there(tmp_path: Path) -
     ds.node.op.saved.shards[0] = ds.node.op.saved.shards[0]._replace(read_bytes=0)
     with ds.run(memory="17MB") as run, pytest.raises(ElementTooLarge, match="load"):
         next(run)
-    assert pool.bytes_allocated() == before
+    # Not to the byte: the pool is the process's, and others' small arrays come and go in it.
+    assert pool.bytes_allocated() - before < 1_000_000
 
 
 @compressed
