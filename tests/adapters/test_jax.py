@@ -75,10 +75,10 @@ def test_what_is_not_aligned_is_copied_to_slots(quick: bool, order: Any, monkeyp
     """Copies that JAX makes by itself are on no account, and in no hurry: a quick consumer would have all in memory."""
     if not quick:
         monkeypatch.setattr(adapter, "_batched_device_put", lambda: None)
-    data = aligned((321, 257))[1:, 1:]
+    data = aligned((321, 2049))[1:, 1:]  # batches of 131 kB
     data[:] = np.arange(320)[:, None]
     data = np.asfortranarray(data) if order == "F" else data
-    feed = D.from_tensor_slices(data).batch(16).to_jax(memory="4MB")
+    feed = D.from_tensor_slices(data).batch(16).to_jax(memory="16MB")
     kept, addresses = [], set()
     iterator = iter(feed)
     for number, batch in enumerate(iterator):
@@ -86,10 +86,26 @@ def test_what_is_not_aligned_is_copied_to_slots(quick: bool, order: Any, monkeyp
         if number < 3:
             kept.append(batch)
             held = iterator.run.memory()["held_by_caller_bytes"]
-            assert held >= 16 * 256 * 4 * len(kept)
+            assert held >= 16 * 2048 * 4 * len(kept)
         addresses.add(address_of(batch))
     assert len(addresses) <= len(kept) + 3
     assert [int(batch[0, 0]) for batch in kept] == [0, 16, 32]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("nbytes", [1_000, 50_000, 100 * 1024 - 64])
+def test_small_arrays_are_copied_by_jax_before_they_can_change(
+    quick: bool, order: Any, nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they need no slot: no copies of the caller's are on their way in nobody's account."""
+    if not quick:
+        monkeypatch.setattr(adapter, "_batched_device_put", lambda: None)
+    data = aligned((nbytes // 4 + 1,))[1:].reshape((-1, 2), order=order)
+    for batch in D.from_tensor_slices(data).batch(len(data)).repeat(50).to_jax(memory="16MB"):
+        data[:] = 1
+        assert not batch.any()
+        data[:] = 0
 
 
 def test_the_next_element_is_made_before_this_one_is_used() -> None:

@@ -149,7 +149,10 @@ def each_leaf(convert: Callable[[Any, Run], Any]) -> Convert:
         if kind is np.ndarray:
             return convert(element, run)
         if kind is dict:
-            return {key: convert_element(part, run) for key, part in element.items()}
+            return {
+                key: convert(part, run) if type(part) is np.ndarray else convert_element(part, run)
+                for key, part in element.items()
+            }
         return Structure.of(element).map(lambda leaf: convert(leaf, run), element)
 
     return convert_element

@@ -12,7 +12,6 @@ from .._native import is_aligned
 from ..dataset import Dataset
 from ..errors import BadArgument
 from ..leaf import Sparse
-from ..memory.arena import SMALLEST_SLOT_BYTES
 from ..runtime.run import Run
 from .feed import Convert, Feed, FeedIterator, each_leaf, refused
 
@@ -20,9 +19,11 @@ __all__ = ["converter", "to_jax"]
 
 _Put = Callable[[np.ndarray, Run], Any]
 
-# What XLA's CPU takes as it is. Of anything else it makes a copy some time later, on nobody's account, so that a quick
-# consumer would have a copy of all the data in memory.
+# What XLA's CPU takes as it is. Of anything else it makes a copy: at once of what is smaller than this, in memory that
+# the allocator has at hand; of what is larger some time later, on nobody's account, so that a quick consumer would have
+# a copy of all the data in memory.
 _ALIGNMENT = 64
+_COPIED_AT_ONCE_BYTES = 100 * 1024
 
 
 def to_jax(
@@ -69,7 +70,7 @@ def converter(device: Any = None, sharding: Any = None) -> Convert:
     import jax
 
     if sharding is None or isinstance(sharding, jax.sharding.Sharding):
-        return each_leaf(_leaf_converter(_put_function(device if sharding is None else sharding)))
+        return each_leaf(_leaf_converter_to(device if sharding is None else sharding))
     shardings = jax.tree.leaves(sharding)
     for one in shardings:
         if not isinstance(one, jax.sharding.Sharding):
@@ -160,8 +161,8 @@ def _onto(target: Any) -> Callable[[np.ndarray], Any]:
     return lambda array: jax.device_put(array, target)
 
 
-def _put_function(target: Any) -> _Put:
-    """The quickest way to put an array there: jax.device_put takes ten times as long to find out what it was given."""
+def _leaf_converter_to(target: Any) -> Callable[[Any, Run], Any]:
+    """Converts leaves to arrays on a device, or on those of a sharding, in the quickest way that there is."""
     import jax
 
     onto = _onto(target)
@@ -178,31 +179,48 @@ def _put_function(target: Any) -> _Put:
     if target is None and jax.config.jax_default_device is None:
         device = jax.local_devices()[0]
     if not isinstance(device, jax.Device) or device.platform != "cpu":
-        return put
+        return _leaf_converter(put)
+    return _quick_converter(device, target is not None) or _leaf_converter(
+        lambda array, run: put(_aligned(array, run), run)
+    )
+
+
+def _quick_converter(device: Any, committed: bool) -> Callable[[Any, Run], Any] | None:
+    """Converts leaves for a CPU. jax.device_put takes ten times as long to find out what it was given."""
+    import jax
+
     batched = _batched_device_put()
     if batched is None:
-        return lambda array, run: put(_aligned(array, run), run)
+        return None
     placement = jax.sharding.SingleDeviceSharding(device)
-    devices, committed = [device], target is not None
-    known: dict[Any, Any] = {}
+    devices = [device]
+    # Of arrays of types that JAX has: what it calls such, and whether they may have to be copied first.
+    known: dict[Any, tuple[Any, bool]] = {}
 
-    def put_quickly(array: np.ndarray, run: Run) -> Any:
-        key = array.shape, array.dtype
-        aval = known.get(key)
-        if aval is None:
-            if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
-                return put(array, run)
-            if len(known) > 1000:  # shapes that never come again
-                known.clear()
-            aval = known[key] = jax.core.ShapedArray(array.shape, array.dtype)
-        return batched(aval, placement, [_aligned(array, run)], devices, committed)
+    def put(array: np.ndarray, run: Run) -> Any:
+        dtype = array.dtype
+        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            return jax.device_put(array, device if committed else None)
+        if len(known) > 1000:  # shapes that never come again
+            known.clear()
+        known[array.shape, dtype] = jax.core.ShapedArray(array.shape, dtype), array.nbytes >= _COPIED_AT_ONCE_BYTES
+        return convert(array, run)
 
-    return put_quickly
+    convert_unknown = _leaf_converter(put)
+
+    def convert(leaf: Any, run: Run) -> Any:
+        found = known.get((leaf.shape, leaf.dtype)) if type(leaf) is np.ndarray else None
+        if found is None:
+            return convert_unknown(leaf, run)
+        aval, is_large = found
+        return batched(aval, placement, [_aligned(leaf, run) if is_large else leaf], devices, committed)
+
+    return convert
 
 
 def _aligned(array: np.ndarray, run: Run) -> np.ndarray:
-    """The array, or a copy of it in a slot that XLA takes as it is."""
-    if is_aligned(array, _ALIGNMENT) or array.nbytes < SMALLEST_SLOT_BYTES:
+    """The array, or a copy of it in a slot, if else JAX would make one some time later."""
+    if array.nbytes < _COPIED_AT_ONCE_BYTES or is_aligned(array, _ALIGNMENT):
         return array
     return run.slots.copied(array)
 

@@ -96,7 +96,7 @@ class Slots:
                     copy = self._added(size, shape, dtype, share)
         if copy is None:
             copy = np.ndarray(shape, dtype, new_base(size, array.nbytes))
-        np.copyto(copy, array)
+        copy[...] = array
         self.hand_over(copy)
         return copy
 
