@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import numbers
 import operator
 import os
 import re
@@ -89,8 +90,9 @@ def parse_memory(memory: Any, available_bytes: int) -> int:
     (64000000, 2147483648, 500, 4096)
     """
     how = "use bytes (64_000_000), text ('64MB', '2GiB') or a fraction of available memory (0.25)"
-    if not isinstance(memory, float):
+    if not isinstance(memory, numbers.Real) or isinstance(memory, numbers.Integral):
         return _parse_size("memory", memory, how)
+    memory = float(memory)  # NumPy's too
     if not 0 < memory <= 1:
         raise BadArgument(f"memory: a fraction must be in (0, 1], got {memory}; {how}")
     nbytes = int(memory * available_bytes)

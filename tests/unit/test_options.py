@@ -1,5 +1,6 @@
 """Options: budgets in all the ways people write them, and which setting wins."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from penstock.options import parse_memory
     (0.25, 250),
     (1.0, 1000),
     (np.float64(0.5), 500),
+    (np.float32(0.5), 500),
+    (Fraction(1, 4), 250),
     ("100", 100),
     ("100B", 100),
     ("64MB", 64_000_000),
