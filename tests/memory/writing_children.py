@@ -32,14 +32,14 @@ def table(count: int) -> Any:
     return D.range(count).map(some, vectorized=True)
 
 
-#: Rows of each kind, and how many of them are a file of about 200 MB.
+#: Rows of each kind, and how many of them make a file that is larger than the budget.
 KINDS: dict[str, tuple[Callable[[int], Any], int]] = {
     "columns of floats": (table, 3_000_000),
     "vectors": (drawn(lambda rng: {"x": rng.random(2_000, np.float32)}), 25_000),
     "vectors of any length": (drawn(lambda rng: {"x": rng.random(rng.integers(1, 4_000), np.float32)}), 25_000),
     "large vectors": (drawn(lambda rng: {"x": rng.random(500_000, np.float32)}), 100),
     "images": (drawn(lambda rng: {"x": rng.integers(0, 256, (224, 224, 3), np.uint8), "y": 1}), 1_300),
-    "strings": (drawn(lambda rng: {"s": rng.bytes(100)}), 700_000),
+    "strings": (drawn(lambda rng: {"s": rng.bytes(100)}), 400_000),
 }
 
 

@@ -73,20 +73,19 @@ class ParquetWriter:
         """Takes the elements of a block, none of which has failed."""
         if block.columns is None:
             for row in block.rows():
-                values = Structure.of(row).flatten(row)
-                self._make_room(1, _bytes_held(nbytes_of(row), values))
-                row = in_native_order(row)
                 self._begin(row)
-                self._wait([_stack_of_one(leaf) for leaf in self._leaves_of(row)], 1)
+                leaves = self._leaves_of(row)
+                self._make_room(1, _bytes_held(nbytes_of(row), leaves))
+                self._wait([_stack_of_one(leaf) for leaf in self._in_columns(leaves)], 1)
             return
         held = _bytes_held(block.nbytes, block.columns)
         at_once = max(1, min(self._most_rows, self._most_bytes * block.size // max(1, held)))
         for start in range(0, block.size, at_once):
             part = block[start : start + at_once]
             self._make_room(part.size, held * part.size // block.size)
-            first = in_native_order(part[:1].rows()[0])
+            first = part[:1].rows()[0]
             self._begin(first)
-            self._leaves_of(first)  # the others are of the same kind
+            self._in_columns(self._leaves_of(first))  # the others are of the same kind
             # Copies: what the block lies in is its maker's, who will be asked for more.
             columns = zip(part.columns or (), self._specs, strict=True)
             self._wait([column.astype(spec.dtype) for column, spec in columns], part.size)
@@ -118,13 +117,17 @@ class ParquetWriter:
         )
 
     def _leaves_of(self, row: Any) -> list[Any]:
-        """The leaves of an element, each of which belongs in its column."""
+        """The leaves of an element, one for each column."""
         assert self._structure is not None
-        number = self._num_rows + self._num_waiting
         try:
-            leaves = self._structure.flatten(row)
+            return self._structure.flatten(row)
         except SpecMismatch as error:
-            raise SpecMismatch(f"element {number:,}: {error}") from None
+            raise SpecMismatch(f"element {self._num_rows + self._num_waiting:,}: {error}") from None
+
+    def _in_columns(self, leaves: list[Any]) -> list[Any]:
+        """The leaves of an element as their columns have them."""
+        number = self._num_rows + self._num_waiting
+        leaves = [leaf if isinstance(leaf, (bytes, np.generic)) else in_native_order(leaf) for leaf in leaves]
         leaves = [list_of(leaf, f"element {number:,}") if isinstance(leaf, Sparse) else leaf for leaf in leaves]
         for leaf, spec in zip(leaves, self._specs, strict=True):
             if isinstance(leaf, Ragged) or is_dataset(leaf) or not spec.holds(leaf):

@@ -108,7 +108,7 @@ def test_nulls_are_refused_or_filled() -> None:
 @pytest.mark.parametrize("columns", [["x"], ["s"], ["l"], ["x", "s", "l", "b"]], ids=str)
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
 def test_a_compressed_file_needs_one_record_batch(tmp_path: Path, compression: str, columns: list[str]) -> None:
-    count, at_once = 20_000, 5_000
+    count, at_once = 10_000, 5_000
     table = pa.table({
         "x": np.arange(count),
         "s": [b"%d" % i for i in range(count)],
