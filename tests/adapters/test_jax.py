@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -139,6 +140,14 @@ def test_arrays_of_other_layouts() -> None:
     for odd in (data[:, ::-1], data.T, np.broadcast_to(data[0], (2, 3)), np.zeros((0, 3)), data.astype(">i4")):
         (batch,) = D.from_tensors(odd).to_jax()
         assert batch.tolist() == odd.tolist()
+
+
+def test_kinds_of_arrays_that_numpy_has_beside_its_own(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(6, dtype=np.int32).reshape(2, 3))
+    with D.range(1).run() as run:
+        convert = adapter.converter()
+        for _ in range(2):  # first of a shape that is new to it
+            assert convert(np.load(tmp_path / "a.npy", mmap_mode="r"), run).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_structures() -> None:

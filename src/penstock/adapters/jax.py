@@ -197,23 +197,25 @@ def _quick_converter(device: Any, committed: bool) -> Callable[[Any, Run], Any] 
     # Of arrays of types that JAX has: what it calls such, and whether they may have to be copied first.
     known: dict[Any, tuple[Any, bool]] = {}
 
+    def put_known(array: np.ndarray, kind: tuple[Any, bool], run: Run) -> Any:
+        aval, is_large = kind
+        return batched(aval, placement, [_aligned(array, run) if is_large else array], devices, committed)
+
     def put(array: np.ndarray, run: Run) -> Any:
         dtype = array.dtype
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             return jax.device_put(array, device if committed else None)
         if len(known) > 1000:  # shapes that never come again
             known.clear()
-        known[array.shape, dtype] = jax.core.ShapedArray(array.shape, dtype), array.nbytes >= _COPIED_AT_ONCE_BYTES
-        return convert(array, run)
+        kind = jax.core.ShapedArray(array.shape, dtype), array.nbytes >= _COPIED_AT_ONCE_BYTES
+        known[array.shape, dtype] = kind
+        return put_known(array, kind, run)
 
     convert_unknown = _leaf_converter(put)
 
     def convert(leaf: Any, run: Run) -> Any:
-        found = known.get((leaf.shape, leaf.dtype)) if type(leaf) is np.ndarray else None
-        if found is None:
-            return convert_unknown(leaf, run)
-        aval, is_large = found
-        return batched(aval, placement, [_aligned(leaf, run) if is_large else leaf], devices, committed)
+        kind = known.get((leaf.shape, leaf.dtype)) if type(leaf) is np.ndarray else None
+        return convert_unknown(leaf, run) if kind is None else put_known(leaf, kind, run)
 
     return convert
 
