@@ -68,6 +68,49 @@ def test_writable_tensors_are_not_your_arrays() -> None:
     assert data.sum() > 0
 
 
+class Rows(torch.utils.data.Dataset[Any]):
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.rows[number]
+
+
+@pytest.mark.parametrize("num_parallel_calls", [None, 2])
+def test_writable_tensors_are_not_what_functions_returned_and_still_have(num_parallel_calls: int | None) -> None:
+    data = np.arange(1, 41.0).reshape(10, 4)
+    ragged = ps.Ragged(data[0], np.array([0, 1, 4]))
+    sparse = ps.Sparse(np.array([[0], [2]]), data[1, :2], np.array([4]))
+    numbers = D.range(5)
+    for dataset in (
+        numbers.map(lambda i: data[i], num_parallel_calls=num_parallel_calls),
+        numbers.map(lambda i: {"rows": data[2 * i : 2 * i + 2], "all": (data, i)}, num_parallel_calls).prefetch(1),
+        numbers.map(lambda i: ragged, num_parallel_calls),
+        numbers.map(lambda i: sparse, num_parallel_calls),
+        ps.from_torch(Rows(data)),
+        ps.from_torch(Rows(torch.from_numpy(data))).shuffle(seed=1),
+    ):
+        for element in dataset.to_torch(writable=True):
+            for tensor in torch.utils._pytree.tree_leaves(element):
+                (tensor.values() if tensor.is_sparse or tensor.is_nested else tensor).mul_(0)
+        np.testing.assert_array_equal(data, np.arange(1, 41.0).reshape(10, 4))
+
+
+def test_writable_tensors_are_on_the_memory_of_batches_that_are_theirs() -> None:
+    seen: list[int] = []
+
+    def noted(x: np.ndarray, y: np.ndarray) -> Any:
+        seen.append(x.ctypes.data)
+        return x, y
+
+    for (x, _), address in zip(shuffled().map(noted).to_torch(writable=True), seen, strict=False):
+        assert x.data_ptr() == address
+    assert len(seen) == 8
+
+
 @pytest.mark.parametrize("memory", ["32MB", "100kB"])
 def test_what_a_cache_keeps_cannot_be_written_to(memory: str) -> None:
     data = np.arange(1, 1001.0).reshape(100, 10)

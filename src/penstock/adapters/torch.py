@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from ..dataset import Dataset, seeded_node
 from ..errors import BadArgument, BadType
 from ..leaf import Ragged, Sparse
+from ..memory.arena import Slots
 from ..runtime.process_pool import budget_bytes, get_memory
 from ..runtime.run import Run
 from .feed import Convert, Feed, FeedIterator, each_leaf, refused
+from .own_memory import each_own_leaf, has_one_holder, is_own
 from .torch_workers import LoaderEpochs
 
 __all__ = ["converter", "to_torch"]
@@ -38,8 +41,9 @@ def to_torch(
     Args:
         device: Where tensors go. None: they stay where they are.
         pin_memory: Whether they are copied to page-locked memory, for quicker transfers, where there is an accelerator.
-        writable: Whether batches that are views of your arrays are copied, for loops that write to their tensors.
-            Otherwise to write to such a tensor is to write to your array. Behind a `cache`, and behind datasets that a
+        writable: Whether batches that anybody else has are copied, for loops that write to their tensors: views of your
+            arrays, also those that a function or a dataset of yours returned. Otherwise to write to such a tensor is to
+            write to your array. Behind a `cache`, and behind datasets that a
             function returned (`flat_map`), they always are; and so are arrays that you made read-only.
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
@@ -79,6 +83,7 @@ def converter(dataset: Dataset, device: Any = None, pin_memory: bool = False, wr
     """The function that makes tensors of an element."""
     import torch
 
+    takes_own_only = writable
     # To write to what a cache keeps would change every epoch.
     writable = writable or dataset.node.has_any(lambda op: op.traits.keeps)
     from_numpy, from_dlpack = torch.from_numpy, torch.from_dlpack
@@ -100,7 +105,7 @@ def converter(dataset: Dataset, device: Any = None, pin_memory: bool = False, wr
         except (BufferError, TypeError, ValueError):
             return _copied(array)
 
-    def tensor(leaf: Any, run: Run) -> Any:
+    def tensor(leaf: Any, run: Run | None = None) -> Any:
         if isinstance(leaf, (np.ndarray, np.generic)):
             if leaf.dtype.kind == "O":
                 return leaf
@@ -117,7 +122,20 @@ def converter(dataset: Dataset, device: Any = None, pin_memory: bool = False, wr
             made = made.pin_memory()
         return made if target is None else made.to(target, non_blocking=pins)
 
+    if takes_own_only:
+        return each_own_leaf(lambda leaf, is_alone, slots: tensor(_own(leaf, is_alone, slots)))
     return each_leaf(tensor)
+
+
+def _own(leaf: Any, is_alone: bool, slots: Slots) -> Any:
+    """The leaf, on memory that nobody else looks at: a function may have returned an array that it goes on to use."""
+    if isinstance(leaf, np.ndarray):
+        return leaf if leaf.dtype.hasobject or (is_alone and is_own(leaf, slots)) else leaf.copy()
+    if isinstance(leaf, (Ragged, Sparse)):
+        keys = ("values", "row_splits" if isinstance(leaf, Ragged) else "indices")
+        parts = {key: _own(getattr(leaf, key), is_alone and has_one_holder(leaf, key), slots) for key in keys}
+        return dataclasses.replace(leaf, **parts)
+    return leaf
 
 
 def _small_float(dtype: np.dtype[Any]) -> Any:
