@@ -109,6 +109,21 @@ def test_small_arrays_are_copied_by_jax_before_they_can_change(
         data[:] = 0
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+@pytest.mark.parametrize("rows", [16, 1024])
+def test_steps_that_are_given_batches_for_good_do_not_write_to_your_arrays(rows: int) -> None:
+    data = aligned((8 * rows, 64))
+    data[:] = np.arange(len(data))[:, None]
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    in_order = D.from_tensor_slices(data).batch(rows)
+    for dataset in (in_order, in_order.cache(), D.from_tensor_slices(data).shuffle(seed=1).batch(rows).cache()):
+        for _ in range(2):
+            results = [step(batch) for batch in dataset.to_jax(memory="32MB")]
+            numbers = sorted(np.concatenate(results)[:, 0].tolist())
+            assert numbers == list(range(1, len(data) + 1))
+    assert (data == np.arange(len(data))[:, None]).all()
+
+
 def test_the_next_element_is_made_before_this_one_is_used() -> None:
     made: list[int] = []
 
