@@ -134,20 +134,35 @@ def as_leaf(value: Any) -> Any:
     if kind is float:
         return np.float64(value)
     if isinstance(value, (Ragged, Sparse)):
-        return _with_bytes(value)
+        return _with_arrays(value)
     return value if value is None or is_dataset(value) else _converted(value)
 
 
-def _with_bytes(value: Any) -> Any:
-    """A `Ragged` or `Sparse`; where its values are text, with the same as byte strings."""
-    values = value.values
-    if isinstance(values, Ragged):
-        text = _with_bytes(values)
-    elif type(values) is np.ndarray and (is_text(values.dtype) or values.dtype.kind == "O"):
-        text = as_leaf(values)
-    else:
+def _with_arrays(value: Any) -> Any:
+    """A `Ragged` or `Sparse` of arrays, also where a function gave lists or tuples; of byte strings, where it is text."""
+    changes = {}
+    for name, part in vars(value).items():
+        if isinstance(part, Ragged):
+            own = _with_arrays(part)
+        elif type(part) is np.ndarray:
+            own = as_leaf(part) if is_text(part.dtype) or part.dtype.kind == "O" else part
+        elif name == "values":
+            own = as_leaf(part)
+        else:
+            own = np.asarray(part, np.int64)
+            if name == "indices" and not own.size:
+                own = own.reshape(0, len(value.dense_shape))
+        if own is not part:
+            changes[name] = own
+    if not changes:
         return value
-    return value if text is values else dataclasses.replace(value, values=text)
+    made = dataclasses.replace(value, **changes)
+    if isinstance(made, Sparse) and made.indices.shape != (*np.shape(made.values)[:1], len(made.dense_shape)):
+        raise BadType(
+            f"expected a Sparse with values, and an index of {len(made.dense_shape)} numbers for each, got values of "
+            f"shape {np.shape(made.values)} and indices of shape {made.indices.shape}"
+        )
+    return made
 
 
 def own_leaf(value: Any, as_array: Callable[[Any], Any] = as_leaf) -> Any:

@@ -315,3 +315,19 @@ def test_elements_share_their_keys(kind: Any) -> None:
     assert type(first) is kind
     assert list(first) == ["key", 7]
     assert all(a is b for a, b in zip(first, second, strict=True))
+
+
+def test_ragged_and_sparse_of_lists_and_tuples_are_those_of_arrays() -> None:
+    sparse = normalize(ps.Sparse([[0, 1], [1, 2]], [5, 6], (2, 3)))  # type: ignore[arg-type]
+    assert sparse.to_dense().tolist() == [[0, 5, 0], [0, 0, 6]]
+    assert normalize(ps.Sparse([], [], (2, 3))).to_dense().tolist() == [[0, 0, 0], [0, 0, 0]]  # type: ignore[arg-type]
+    ragged = normalize(ps.Ragged(ps.Ragged(["a", "é"], (0, 1, 2)), [0, 2]))  # type: ignore[arg-type]
+    assert ragged.to_list() == [[[b"a"], ["é".encode()]]]
+    for part in (sparse.indices, sparse.values, sparse.dense_shape, ragged.row_splits, ragged.values.row_splits):
+        assert type(part) is np.ndarray
+
+
+@pytest.mark.parametrize("indices, values", [([[0, 1]], [5]), ([[0]], 5), ([[0], [1]], [5])])
+def test_sparse_whose_parts_do_not_fit_is_refused(indices: Any, values: Any) -> None:
+    with pytest.raises(ps.errors.BadType, match=r"an index of 1 numbers for each, got values of shape .* and indices"):
+        normalize(ps.Sparse(indices, values, (4,)))  # type: ignore[arg-type]
