@@ -16,6 +16,7 @@ from tests.memory.children import MB, settled, warm_up
 D = ps.Dataset
 NUM_MADE = 24
 NUM_ROWS = 40
+NUM_SMALL = 2 * NUM_MADE * NUM_ROWS
 
 
 def made(*_: Any) -> Any:
@@ -24,6 +25,15 @@ def made(*_: Any) -> Any:
 
 def cached(*_: Any) -> Any:
     return D.range(NUM_ROWS).map(lambda i: np.ones(4 * MB // NUM_ROWS, np.uint8)).cache()
+
+
+def large() -> Any:
+    return D.range(NUM_MADE).map(lambda i: np.ones((NUM_ROWS, 4 * MB // NUM_ROWS), np.uint8))
+
+
+def small(*_: Any) -> Any:
+    """As large as is left out of account: all of them together are 96 MB."""
+    return D.from_tensors(np.ones(50_000, np.uint8))
 
 
 #: The budget in MB, and the pipeline.
@@ -35,6 +45,13 @@ PIPELINES: dict[str, tuple[int, Any]] = {
     "shuffled": (24, lambda: D.range(NUM_MADE).flat_map(made).shuffle(NUM_MADE * NUM_ROWS, seed=1)),
     "caches_shuffled": (24, lambda: D.range(NUM_MADE).flat_map(cached).shuffle(NUM_MADE * NUM_ROWS, seed=1)),
     "caches_cached": (24, lambda: D.range(NUM_MADE).interleave(cached, cycle_length=2).cache()),
+    "given_shuffled": (24, lambda: large().flat_map(D.from_tensor_slices).shuffle(NUM_MADE * NUM_ROWS, seed=1)),
+    "given_cached": (24, lambda: large().interleave(D.from_tensor_slices, cycle_length=2).cache()),
+    "small_shuffled": (24, lambda: D.range(NUM_SMALL).flat_map(small).shuffle(NUM_SMALL, seed=1)),
+    "small_grouped": (
+        24,
+        lambda: D.range(NUM_SMALL).group_by_window(lambda i: 0, small, window_size=1).shuffle(NUM_SMALL, seed=1),
+    ),
 }
 
 
@@ -45,7 +62,8 @@ def under_watch(name: str) -> dict[str, Any]:
     with PeakMemory(period_s=0.001) as watch, make().run(memory=budget * MB) as run:
         count = sum(1 for _ in run)
     growth = watch.peak_bytes - before
-    return {"growth": growth, "most": budget * MB, "count": count, "expected": NUM_MADE * NUM_ROWS}
+    expected = NUM_SMALL if name.startswith("small") else NUM_MADE * NUM_ROWS
+    return {"growth": growth, "most": budget * MB, "count": count, "expected": expected}
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ CASES: dict[str, tuple[int, Callable[[], Any]]] = {
     "interleave": (4, lambda: D.range(8).interleave(made, cycle_length=4)),
     "interleave of few": (3, lambda: D.range(3).interleave(made, cycle_length=4)),
     "interleave in threads": (4, lambda: D.range(8).interleave(made, cycle_length=4, num_parallel_calls=4)),
+    "of what was given": (1, lambda: D.range(8).map(lambda i: KEPT.copy()).flat_map(D.from_tensor_slices)),
     "one in the other": (1, lambda: D.range(3).flat_map(lambda i: D.range(3).flat_map(made))),
 }
 
@@ -109,6 +110,8 @@ def cached(*_: Any) -> Any:
     [
         lambda d: d.flat_map(made),
         lambda d: d.group_by_window(lambda i: 0, made, 1),
+        lambda d: d.map(lambda i: KEPT.copy()).flat_map(D.from_tensor_slices),
+        lambda d: d.repeat(5).flat_map(lambda i: D.from_tensors(np.ones(NUM_BYTES // 4, np.uint8))),
         lambda d: d.flat_map(cached),
         lambda d: d.interleave(cached, cycle_length=3),
         lambda d: d.interleave(cached, cycle_length=3, num_parallel_calls=2),
@@ -123,7 +126,20 @@ def test_who_holds_their_elements_counts_them(make: Callable[[Any], Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["flat_mapped", "interleaved", "in_threads", "grouped", "shuffled", "caches_shuffled", "caches_cached"]
+    "name",
+    [
+        "flat_mapped",
+        "interleaved",
+        "in_threads",
+        "grouped",
+        "shuffled",
+        "caches_shuffled",
+        "caches_cached",
+        "given_shuffled",
+        "given_cached",
+        "small_shuffled",
+        "small_grouped",
+    ],
 )
 def test_inner_datasets_are_inside_the_budget(name: str) -> None:
     found = child(name, "carried_children.py", exact=False)

@@ -10,6 +10,8 @@ from ..block import Block
 from ..element import Failed, Structure
 from ..leaf import Ragged, Sparse
 from ..memory.lease import Lease, nothing_expected
+from ..plan.carried import array_bytes
+from ..plan.node import Node
 from ..plan.op import Context
 
 __all__ = ["Carrying"]
@@ -40,6 +42,7 @@ class Carrying:
         self._largest_bytes = 0
         #: Whether any dataset so far had a lease.
         self.has_any = False
+        self._has_small = False  # whether any dataset had arrays of its own, perhaps, for which it has no lease
         self._each_bytes = 0  # of the largest element, judged by some
         # A sample may end before all are open: it shows what all would hold, and what a smaller budget would count.
         self._sampled: Lease | None = share.acquire(0) if share.frugal else None
@@ -76,6 +79,19 @@ class Carrying:
         others = self._share.charged_bytes - self._open_bytes
         return others + self._num_open * self._largest_bytes
 
+    def note(self, node: Node) -> None:
+        """A dataset without a lease was opened."""
+        self._has_small = self._has_small or 0 < array_bytes(node) <= self.small_bytes
+
+    def let_go(self, block: Block) -> Block:
+        """The elements of a block as others may hold them: what small datasets without a lease have given is copied.
+
+        One that is open takes little, thousands whose arrays live by views of them in a buffer do not.
+        """
+        if not self._has_small or block.nbytes > self.small_bytes + _SMALL_BYTES:
+            return block
+        return self.owned(block)
+
     def few(self, n: int) -> int:
         """How many of n elements to copy at a time; one as long as their size is not known."""
         if not self._each_bytes:
@@ -89,9 +105,12 @@ class Carrying:
             return block
         if block.columns is not None:
             columns = [self._copied(column) for column in block.columns]
-            return Block(block.size, block.structure, columns, None, block.has_failures, block.positions)
-        rows = [row if type(row) is Failed else self._copied_row(row) for row in block.rows()]
-        return Block.of_rows(rows, has_failures=block.has_failures)
+            made = Block(block.size, block.structure, columns, None, block.has_failures, block.positions)
+        else:
+            rows = [row if type(row) is Failed else self._copied_row(row) for row in block.rows()]
+            made = Block.of_rows(rows, has_failures=block.has_failures)
+        made.origins = block.origins
+        return made
 
     def _copied_row(self, row: Any) -> Any:
         structure = Structure.of(row)

@@ -151,6 +151,7 @@ class _GroupByWindowCursor(Cursor):
                 block = _failure(group) if isinstance(group, Failed) else self._enter(group, at_once=left)
                 if block is None:
                     continue
+            block = self._carrying.let_go(block)
             if block.size >= WHOLE_TURN and not parts:
                 return unnumbered(block)
             parts.append(block)
@@ -169,6 +170,8 @@ class _GroupByWindowCursor(Cursor):
             if not is_dataset(dataset):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
             self._carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
+            if self._carried is None:
+                self._carrying.note(dataset.node)
             block = self._context.read_dataset(dataset, at_once) if at_once else None
             if block is not None:
                 if self._carried is not None:

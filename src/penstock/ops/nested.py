@@ -131,10 +131,10 @@ class CycleCursor(Cursor):
                 continue
             self._measure(block)
             if block.size >= WHOLE_TURN and not parts:
-                return unnumbered(block)
+                return self._carrying.let_go(unnumbered(block))
             parts.append(block)
             left -= block.size
-        return joined(parts, self._context.arena.empty) if parts else None
+        return self._carrying.let_go(joined(parts, self._context.arena.empty)) if parts else None
 
     def _has_room_beside_spent(self) -> bool:
         """Whether there is room for more elements to make datasets of, beside those that what was given lies in."""
@@ -335,7 +335,9 @@ class CycleCursor(Cursor):
         dataset = self._dataset_of(row, number)
         if type(dataset) is Failed:
             return dataset
-        carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
+        carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes, row))
+        if carried is None:
+            self._carrying.note(dataset.node)
         if at_once:
             try:
                 block = self._context.read_dataset(dataset, at_once)
@@ -451,7 +453,9 @@ class CycleCursor(Cursor):
             dataset = self._dataset_of(piece.row, number)
             if type(dataset) is Failed:
                 raise self._is_gone(number)
-            carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
+            carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes, piece.row))
+            if carried is None:
+                self._carrying.note(dataset.node)
         except BaseException:
             piece.hold.release()
             raise

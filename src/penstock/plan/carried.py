@@ -17,40 +17,44 @@ from typing import Any
 
 import numpy as np
 
+from ..element import arrays_in
 from ..leaf import is_dataset, leaf_bytes
 from .node import Node
 from .op import Op
 
-__all__ = ["carried_bytes"]
+__all__ = ["array_bytes", "carried_bytes"]
 
 
-def carried_bytes(dataset: Any, small_bytes: int) -> int | None:
+def carried_bytes(dataset: Any, small_bytes: int, given: Any = None) -> int | None:
     """Bytes of arrays that will be free when the dataset is dropped; None if that frees nothing that elements look at.
 
     Arrays of no more than `small_bytes` are not looked for. A cache that lives by the dataset alone counts its elements
-    itself. The caller must refer to the dataset by one variable.
+    itself: 0. So does what lies in `given`, the element that the dataset was made of: the caller counts that, and lets
+    it go with the dataset. The caller must refer to the dataset by one variable.
     """
-    if _array_bytes(dataset.node) <= small_bytes:
+    if array_bytes(dataset.node) <= small_bytes:
         return None
     plan = _Plan(dataset)
     if getrefcount(plan.things[0]) > _BY_ONE_VARIABLE:
         return None
     own = plan.own_things()
     nbytes = sum(map(_own_bytes, own))
-    return nbytes if nbytes or any(isinstance(thing, Op) and thing.kept is not None for thing in own) else None
+    if nbytes or any(isinstance(thing, Op) and thing.kept is not None for thing in own):
+        return nbytes
+    return 0 if plan.has_any_of(_made_arrays(given)) else None
 
 
 _OF_CACHE = 1 << 62
 
 
-def _array_bytes(node: Node) -> int:
+def array_bytes(node: Node) -> int:
     """Bytes of all arrays in a plan, whoever holds them; more than any number if it has a cache."""
     total: int = node.op.array_bytes if node.op.kept is None else _OF_CACHE
     while len(node.inputs) == 1:
         node = node.inputs[0]
         total += node.op.array_bytes if node.op.kept is None else _OF_CACHE
     for child in node.inputs:
-        total += _array_bytes(child)
+        total += array_bytes(child)
     return total
 
 
@@ -84,6 +88,10 @@ class _Plan:
             shared += new
         return [thing for i, thing in enumerate(self.things) if i not in seen]
 
+    def has_any_of(self, arrays: list[np.ndarray]) -> bool:
+        wanted = {id(array) for array in arrays}
+        return any(id(thing) in wanted for thing in self.things)
+
 
 # The list of things, and getrefcount's own argument.
 _LISTED = 2
@@ -109,6 +117,17 @@ def _parts(thing: Any) -> list[Any]:
 
 def _has_fields(part: Any) -> bool:
     return dataclasses.is_dataclass(part) and not isinstance(part, type)
+
+
+def _made_arrays(given: Any) -> list[np.ndarray]:
+    """The arrays that an element lies in, without those of the user's on which it is a window."""
+    if given is None or is_dataset(given):
+        return []
+    arrays = [array for array in arrays_in(given) if array.base is None or array.flags.writeable]
+    for array in arrays:  # which grow meanwhile
+        if isinstance(array.base, np.ndarray):
+            arrays.append(array.base)
+    return arrays
 
 
 def _own_bytes(thing: Any) -> int:
