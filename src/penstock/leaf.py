@@ -139,7 +139,7 @@ def as_leaf(value: Any) -> Any:
 
 
 def _with_arrays(value: Any) -> Any:
-    """A `Ragged` or `Sparse` of arrays, also where a function gave lists or tuples; of byte strings, where it is text."""
+    """A `Ragged` or `Sparse` of arrays, also where a function gave lists; and of byte strings, where it gave text."""
     changes = {}
     for name, part in vars(value).items():
         if isinstance(part, Ragged):
