@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -16,19 +17,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..element import Structure, nbytes_of
-from ..errors import PenstockError
+from ..errors import PenstockError, SpecMismatch
 from ..leaf import dtype_of
 from ..ops.calling import as_result
 from ..runtime.temporaries import call_measured
 from ..spec import describe, spec_of
 from .elems import Elems
 
-__all__ = ["COMPILERS", "FEWEST_COMPARED", "Chunks", "Compiled", "NotCompiled", "compiled"]
+__all__ = ["COMPILERS", "FEWEST_COMPARED", "OTHER_SHAPE", "Chunks", "Compiled", "NotCompiled", "compiled"]
 
 #: In the order in which they are tried: JAX makes one program of a whole chunk, and may find that it needs no memory.
 COMPILERS = ("jax", "numba")
 #: Elements that are compared at least, however large they are, where there are as many.
 FEWEST_COMPARED = 2
+OTHER_SHAPE = "fn returned results of different shapes: they are stacked, so all must have one"
 # Where a program has agreed before, this many of other elements.
 _COMPARED_AGAIN = 4
 
@@ -62,11 +64,13 @@ class Compiled:
     def __init__(
         self,
         compiler: str,
+        context: Callable[[], AbstractContextManager[None]],
         chunks: Chunks,
         pack: Callable[[tuple[Any, ...]], Any],
         function: Callable[[Any], Any],
         result_spec: Any,
         returns_list: bool,
+        columns: list[np.ndarray],
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.compiler = compiler
@@ -79,9 +83,27 @@ class Compiled:
         self.returns_list = returns_list
         self._chunks = chunks
         self._pack = pack
+        self._function = function
+        self._context = context
+        self._takes = _kinds(columns)
 
     def __call__(self, *parts: Any) -> Any:
-        return self._chunks(self._pack(parts))
+        structure = Structure.of(parts)
+        columns = _native(structure.flatten(parts))
+        if _kinds(columns) != self._takes:
+            return self._one_by_one(structure, columns)
+        return self._chunks(self._pack(structure.unflatten(columns)))
+
+    def _one_by_one(self, structure: Structure, columns: list[np.ndarray]) -> Any:
+        """Elements unlike those that it was compiled for, as the last batch may be: the function itself takes them."""
+        rows = [structure.unflatten(list(row)) for row in zip(*columns, strict=True)]
+        with self._context():
+            results = [as_result(self._function(self._pack(row))) for row in rows]
+        found = Structure.of(results[0])
+        try:
+            return found.unflatten(_stacked(found, results))
+        except NotCompiled:
+            raise SpecMismatch(OTHER_SHAPE) from None
 
 
 def compiled(
@@ -154,7 +176,7 @@ def _compiled_by(
         raise NotCompiled(f"{type(error).__name__}: {text[0] if text else ''}") from None
     _check_equal(found, plain.results)
     chunks.agreed = True
-    return Compiled(name, chunks, elems.pack, function, spec_of(first), plain.returns_list)
+    return Compiled(name, module.context, chunks, elems.pack, function, spec_of(first), plain.returns_list, columns)
 
 
 class _PlainCalls:
@@ -199,9 +221,18 @@ class _PlainCalls:
 def _stacked(structure: Structure, rows: list[Any]) -> list[np.ndarray]:
     try:
         leaves = [structure.flatten(row) for row in rows]
-        return [np.stack([np.asarray(leaf) for leaf in parts]) for parts in zip(*leaves, strict=True)]
+        return _native([np.stack([np.asarray(leaf) for leaf in parts]) for parts in zip(*leaves, strict=True)])
     except (PenstockError, ValueError):
         raise NotCompiled("elements are of different shapes") from None
+
+
+def _kinds(columns: list[np.ndarray]) -> list[tuple[np.dtype, tuple[int, ...]]]:
+    return [(column.dtype, column.shape[1:]) for column in columns]
+
+
+def _native(columns: list[np.ndarray]) -> list[np.ndarray]:
+    """Numbers in the machine's byte order: numba takes no others, and JAX takes their bytes for its own."""
+    return [column.astype(column.dtype.newbyteorder("="), copy=False) for column in columns]
 
 
 def _packed(structure: Structure, columns: list[np.ndarray], elems: Elems) -> Any:

@@ -104,6 +104,35 @@ def test_datasets_and_out() -> None:
     np.testing.assert_array_equal(ps.map_fn(lambda x: x * 2.5, numbers, jit="numba"), expected)
 
 
+@pytest.mark.parametrize("compiler", ["jax", "numba"])
+@pytest.mark.parametrize("fn, elems", [
+    (lambda x: x + 1, np.arange(40, dtype=">i4")),
+    (lambda x: x * 2.5, ROWS[:40].astype(">f8")),
+    (lambda pair: pair[0] - pair[1], (np.arange(40, dtype=">u2"), np.arange(40.0))),
+])  # fmt: skip
+def test_numbers_of_another_byte_order(compiler: Any, fn: Any, elems: Any) -> None:
+    told: list[str] = []
+    np.testing.assert_array_equal(ps.map_fn(fn, elems, jit=compiler, report=told.append), ps.map_fn(fn, elems))
+    assert f"compiled with {compiler}" in told[0]
+
+
+@pytest.mark.parametrize("compiler", ["jax", "numba"])
+def test_elements_unlike_those_it_was_compiled_for_are_taken_as_without_a_compiler(compiler: Any) -> None:
+    batches = ps.Dataset.range(100).batch(3)  # the last of which is of one
+    np.testing.assert_array_equal(ps.map_fn(lambda x: x.sum(), batches, jit=compiler), [*range(3, 298, 9), 99])
+    with pytest.raises(ps.errors.SpecMismatch, match="fn returned 1 int64 for element 33, and 3 int64 for the first"):
+        ps.map_fn(lambda x: x * 2, batches, jit=compiler)
+    numbers = ps.Dataset.from_generator(lambda: iter([*range(50), 0.5]))
+    with pytest.raises(ps.errors.SpecMismatch, match="fn returned float64 for element 50, and int64 for the first"):
+        ps.map_fn(lambda x: x * 3, numbers, jit=compiler)
+
+
+def test_elements_unlike_others_are_computed_in_64_bits_too() -> None:
+    batches = ps.Dataset.range(100).map(lambda x: x / 3).batch(3)
+    found = ps.map_fn(lambda x: jnp.sum(x), batches, jit="jax")
+    assert (found.dtype, found[-1]) == (np.float64, 33.0)
+
+
 def random_shift(x: Any) -> Any:
     return x + np.random.normal()
 
