@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..element import Structure
+from ..errors import SpecMismatch
 from ..options import AUTOTUNE
 from .elems import as_tuple
 from .frozen import frozen
-from .jit import NotCompiled
+from .jit import OTHER_SHAPE, NotCompiled
 from .recent import Recent
 
 __all__ = ["NumbaChunks", "chunks_of", "context"]
@@ -28,6 +30,8 @@ _MORE_TEMPORARIES = 2
 # As NumPy has it: an index out of range is an error, and numbers are divided by zero without one. (numba's own choice
 # is to read whatever lies there, and to raise.)
 _LIKE_NUMPY = {"boundscheck": True, "error_model": "numpy"}
+# Kinds of numbers that no number of a smaller kind can hold; within one, numba may compute with more bits than NumPy.
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 _loops: Recent[Any] = Recent()
@@ -101,11 +105,42 @@ def _loop(one: Any, inputs: Structure, outputs: Structure) -> Any:
         "    for i in range(len(in0)):",
         f"        result = one({element})",
     ]
-    lines += ["        out0[i] = result"] if outputs.is_leaf else []
-    lines += [] if outputs.is_leaf else [f"        {name}[i] = result[{i}]" for i, name in enumerate(outs)]
-    namespace: dict[str, Any] = {"one": one}
+    lines += ["        put(out0, i, result)"] if outputs.is_leaf else []
+    lines += [] if outputs.is_leaf else [f"        put({name}, i, result[{i}])" for i, name in enumerate(outs)]
+    namespace: dict[str, Any] = {"one": one, "put": _put()}
     exec("\n".join(lines), namespace)
     return numba.njit(nogil=True)(namespace["loop"])
+
+
+@functools.cache
+def _put() -> Any:
+    """What writes a result, for compiled code: assigned as it is, numba would cut off a fraction, or fill up a row."""
+    from numba.core import types
+    from numba.extending import overload
+    from numba.np.numpy_support import as_dtype
+
+    def put(out: Any, i: Any, result: Any) -> None:
+        raise NotImplementedError  # compiled code has one of those below instead
+
+    def put_of(out: Any, i: Any, result: Any) -> Any:
+        is_array = isinstance(result, types.Array)
+        number = result.dtype if is_array else getattr(result, "literal_type", result)  # which a constant has
+        found, wanted = as_dtype(number), as_dtype(out.dtype)
+        if _KINDS[found.kind] > _KINDS[wanted.kind]:
+            raise NotCompiled(f"compiled it returns {found}, and else {wanted}")
+
+        def put_array(out: Any, i: Any, result: Any) -> None:
+            if result.shape != out.shape[1:]:
+                raise SpecMismatch(OTHER_SHAPE)
+            out[i] = result
+
+        def put_number(out: Any, i: Any, result: Any) -> None:
+            out[i] = result
+
+        return put_array if is_array else put_number
+
+    overload(put)(put_of)
+    return put
 
 
 def chunks_of(

@@ -164,6 +164,30 @@ def test_a_compiler_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> No
         assert ps.map_fn(lambda x: x, np.arange(3), jit=True).tolist() == [0, 1, 2]
 
 
+def test_a_fraction_that_numba_would_cut_off_is_an_error() -> None:
+    elems = np.arange(1000)  # of which the one that differs is not tried
+    with (
+        pytest.warns(RuntimeWarning, match="numba: compiled it returns float64, and else int64"),
+        pytest.raises(ps.errors.SpecMismatch, match="fn returned float64 for element 30, and int64 for the first"),
+    ):
+        ps.map_fn(lambda x: 0.5 if x == 30 else 1, elems, jit="numba")
+
+
+def test_a_row_that_numba_would_fill_up_is_an_error() -> None:
+    def row(x: Any) -> Any:
+        return np.ones(1) if x == 30 else np.full(3, x * 1.0)
+
+    with pytest.raises(ps.errors.SpecMismatch, match="fn returned results of different shapes") as caught:
+        ps.map_fn(row, np.arange(1000), jit="numba", num_parallel_calls=None)
+    assert "element" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32])
+def test_what_numba_computes_with_more_bits_is_of_numpys_dtype(dtype: Any) -> None:
+    elems = np.arange(40, dtype=dtype)
+    np.testing.assert_array_equal(ps.map_fn(lambda x: x * 2, elems, jit="numba"), elems * 2, strict=True)
+
+
 def test_an_error_in_compiled_code_has_its_place() -> None:
     def fails(x: Any) -> Any:
         if x == 1234:
