@@ -12,8 +12,10 @@ from ..memory.transit import MOST_SINGLY
 from .jit import NotCompiled
 from .programs import Program, compiled_program
 
-__all__ = ["JaxChunks", "chunks_of", "context"]
+__all__ = ["MEASURES_CALLS", "JaxChunks", "chunks_of", "context"]
 
+#: Whether `chunks_of` asks what calls of the function itself take for a moment.
+MEASURES_CALLS = False
 # As many elements are on their way at most.
 _MOST_ELEMENTS = MOST_SINGLY
 # More at a time would leave the processor's caches, and is no quicker.

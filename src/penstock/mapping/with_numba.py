@@ -19,8 +19,10 @@ from .frozen import frozen
 from .jit import OTHER_SHAPE, NotCompiled
 from .recent import Recent
 
-__all__ = ["NumbaChunks", "chunks_of", "context"]
+__all__ = ["MEASURES_CALLS", "NumbaChunks", "chunks_of", "context"]
 
+#: Whether `chunks_of` asks what calls of the function itself take for a moment.
+MEASURES_CALLS = True
 _MOST_ELEMENTS = 1 << 16
 _ENOUGH_BYTES = 8 << 20
 # What an element must take for threads to be worth it: pieces of a millisecond are handed to them.

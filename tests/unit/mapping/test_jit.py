@@ -12,6 +12,7 @@ from penstock.mapping import jit as jit_module
 from penstock.mapping import programs
 from penstock.mapping.recent import Recent
 from penstock.mapping.with_jax import JaxChunks
+from penstock.runtime.temporaries import call_measured
 
 MB = 1_000_000
 ROWS = np.random.default_rng(1).normal(size=(5000, 4))
@@ -265,6 +266,26 @@ def test_large_elements_are_compared_two_at_a_time_at_least_and_not_many() -> No
     rows = np.arange(40.0)[:, None] * np.ones(100_000)
     np.testing.assert_allclose(ps.map_fn(noted, rows, "16MB", jit="jax"), rows[:, 0] * 100_000)
     assert [x for x in seen if x >= 0] == [0, 39, 1]
+
+
+@pytest.mark.parametrize("compiler, is_of_use", [("jax", False), ("numba", True)])
+def test_calls_to_compare_with_are_measured_where_that_is_of_use(
+    compiler: Any, is_of_use: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[Any] = []
+
+    def noted(saw: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        measured.append(args)
+        return call_measured(saw, function, args, kwargs)
+
+    monkeypatch.setattr(jit_module, "call_measured", noted)
+    ps.map_fn(lambda x: x + 1, np.arange(100), jit=compiler)
+    assert bool(measured) is is_of_use
+
+
+def test_values_that_differ_are_told_with_all_digits() -> None:
+    with pytest.raises(jit_module.NotCompiled, match=r": 1\.000000000001 for 1\."):
+        jit_module._check_leaf(np.float64(1.000000000001), np.float64(1.0))
 
 
 def test_an_error_for_the_first_element_is_the_functions_own() -> None:
