@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,13 @@ _WORK = 10_000
 
 
 def check_apart(arrays: list[Any], elems: Elems) -> None:
-    """Refuses arrays for results that lie in arrays of elements, unless each result replaces its own element.
+    """Refuses arrays for results in one another, or in arrays of elements unless each result replaces its own element.
 
     Elements are read ahead, by threads and in blocks: one that was overwritten before would give a wrong result.
     """
+    for one, other in itertools.combinations([array for array in arrays if isinstance(array, np.ndarray)], 2):
+        if _shared(one, other):
+            raise BadArgument("out: two of its arrays share memory, so results would overwrite each other")
     in_order = not elems.dataset.node.inputs  # an operator may read an element later than its place says, or twice
     for source in _sources(elems.dataset.node):
         for array in arrays:

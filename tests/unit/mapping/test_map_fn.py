@@ -201,6 +201,15 @@ def test_an_out_in_which_elements_lie_that_are_not_read_yet_is_refused(elems: An
     assert numbers.tolist() == list(range(100))
 
 
+def test_results_that_would_overwrite_each_other_are_refused() -> None:
+    both = np.zeros((10, 2), np.int64)
+    ps.map_fn(lambda x: (x, -x), np.arange(10), out=(both[:, 0], both[:, 1]))
+    assert both.sum() == 0
+    for out in ([np.empty(10, np.int64)] * 2, (both[:, 0], both.ravel()[:10])):
+        with pytest.raises(BadArgument, match="out: two of its arrays share memory"):
+            ps.map_fn(lambda x: (x, -x), np.arange(10), out=out)
+
+
 @pytest.mark.parametrize("rows, text", [(49, "room for 49"), (51, "dimension of 50, got 51")])
 def test_out_of_a_dataset_without_a_length(rows: int, text: str) -> None:
     even = ps.Dataset.range(100).filter(lambda x: x % 2 == 0)
