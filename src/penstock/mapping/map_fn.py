@@ -139,7 +139,7 @@ class _Work:
         self._function = function
         self._elems = elems
         self._options = options
-        self._num_parallel_calls = num_parallel_calls
+        self._num_parallel_calls = MapFn(function, num_parallel_calls).num_parallel_calls  # checked, compiled or not
         self._origin = origin
         self._compiled: Compiled | None = None
         self._asked_for_jit = False

@@ -294,6 +294,8 @@ def test_results_that_cannot_be_stacked(fn: Any, text: str) -> None:
     ({"jit": 1}, BadType),
     ({"memory": "much"}, BadArgument),
     ({"num_parallel_calls": 0}, BadArgument),
+    ({"num_parallel_calls": 0, "jit": True}, BadArgument),
+    ({"num_parallel_calls": 2.5, "jit": True}, BadType),
     ({"progress": 1}, BadType),
 ])  # fmt: skip
 def test_arguments_that_mean_nothing(kwargs: Any, error: type[Exception]) -> None:
