@@ -150,6 +150,36 @@ def test_64_bits_become_32_as_everywhere_in_jax() -> None:
     assert int(n) == 7
 
 
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("count", [100, 60_000])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64", "complex128"])
+def test_64_bits_are_made_32_in_slots_as_jax_makes_them(
+    dtype: str, count: int, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not quick:
+        monkeypatch.setattr(adapter, "_batched_device_put", lambda: None)
+    data = (np.arange(8 * count) * 1_234_567_891).astype(dtype)
+    feed = D.from_tensor_slices(data).batch(count).to_jax(memory="16MB")
+    iterator, addresses = iter(feed), set()
+    for number, batch in enumerate(iterator):
+        expected = jax.device_put(data[number * count : (number + 1) * count])
+        assert batch.dtype == expected.dtype
+        assert batch.tolist() == expected.tolist()
+        addresses.add(address_of(batch))
+        if count > 100:
+            assert iterator.run.memory()["held_by_caller_bytes"] >= batch.nbytes
+            assert len(addresses) <= 3
+
+
+def test_the_setting_of_64_bits_may_change_between_epochs() -> None:
+    feed = D.from_tensor_slices(np.arange(4)).batch(4).to_jax()
+    (before,) = feed
+    with jax.enable_x64(True):
+        (wide,) = feed
+    (after,) = feed
+    assert [before.dtype, wide.dtype, after.dtype] == ["int32", "int64", "int32"]
+
+
 def test_arrays_of_other_layouts() -> None:
     data = np.arange(6, dtype=np.int32).reshape(2, 3)
     for odd in (data[:, ::-1], data.T, np.broadcast_to(data[0], (2, 3)), np.zeros((0, 3)), data.astype(">i4")):

@@ -24,6 +24,7 @@ _Put = Callable[[np.ndarray, Run], Any]
 # a copy of all the data in memory.
 _ALIGNMENT = 64
 _COPIED_AT_ONCE_BYTES = 100 * 1024
+_OF_64_BITS = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
 
 
 def to_jax(
@@ -39,7 +40,7 @@ def to_jax(
     Each iteration is the dataset's next epoch. For other devices, and several, the next element is put there while the
     one before is used: one more element is then held on the device, and its batch until it has arrived.
 
-    As everywhere in JAX, 64-bit values become 32-bit ones unless `jax_enable_x64` is set, which takes a copy. `Sparse`
+    As everywhere in JAX, 64-bit values become 32-bit ones unless `jax_enable_x64` is set, in a copy. `Sparse`
     leaves are `BCOO` arrays; there is nothing in JAX for `Ragged` leaves and byte strings.
 
     Args:
@@ -181,7 +182,7 @@ def _leaf_converter_to(target: Any) -> Callable[[Any, Run], Any]:
     if not isinstance(device, jax.Device) or device.platform != "cpu":
         return _leaf_converter(put)
     return _quick_converter(device, target is not None) or _leaf_converter(
-        lambda array, run: put(_aligned(array, run), run)
+        lambda array, run: put(_fitted(array, jax.dtypes.canonicalize_dtype(array.dtype), run), run)
     )
 
 
@@ -194,21 +195,24 @@ def _quick_converter(device: Any, committed: bool) -> Callable[[Any, Run], Any] 
         return None
     placement = jax.sharding.SingleDeviceSharding(device)
     devices = [device]
-    # Of arrays of types that JAX has: what it calls such, and whether they may have to be copied first.
+    # Of arrays of types that JAX has: what it calls such, and whether they must be looked at before it gets them.
     known: dict[Any, tuple[Any, bool]] = {}
 
     def put_known(array: np.ndarray, kind: tuple[Any, bool], run: Run) -> Any:
-        aval, is_large = kind
-        return batched(aval, placement, [_aligned(array, run) if is_large else array], devices, committed)
+        aval, is_fit = kind
+        return batched(aval, placement, [array if is_fit else _fitted(array, aval.dtype, run)], devices, committed)
 
     def put(array: np.ndarray, run: Run) -> Any:
-        dtype = array.dtype
-        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-            return jax.device_put(array, device if committed else None)
-        if len(known) > 1000:  # shapes that never come again
-            known.clear()
-        kind = jax.core.ShapedArray(array.shape, dtype), array.nbytes >= _COPIED_AT_ONCE_BYTES
-        known[array.shape, dtype] = kind
+        key: Any = array.shape, array.dtype
+        if array.dtype in _OF_64_BITS:  # of which a setting tells what they become, at any time
+            key = *key, jax.config.jax_enable_x64
+        kind = known.get(key)
+        if kind is None:
+            if len(known) > 1000:  # shapes that never come again
+                known.clear()
+            dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+            is_fit = dtype == array.dtype and array.nbytes < _COPIED_AT_ONCE_BYTES
+            kind = known[key] = jax.core.ShapedArray(array.shape, dtype), is_fit
         return put_known(array, kind, run)
 
     convert_unknown = _leaf_converter(put)
@@ -220,11 +224,13 @@ def _quick_converter(device: Any, committed: bool) -> Callable[[Any, Run], Any] 
     return convert
 
 
-def _aligned(array: np.ndarray, run: Run) -> np.ndarray:
-    """The array, or a copy of it in a slot, if else JAX would make one some time later."""
-    if array.nbytes < _COPIED_AT_ONCE_BYTES or is_aligned(array, _ALIGNMENT):
+def _fitted(array: np.ndarray, dtype: np.dtype[Any], run: Run) -> np.ndarray:
+    """The array as JAX's arrays of this type, of which JAX makes no copy some time later: aligned, if it is large."""
+    if array.size * dtype.itemsize < _COPIED_AT_ONCE_BYTES:
+        return array.astype(dtype, copy=False)
+    if array.dtype == dtype and is_aligned(array, _ALIGNMENT):
         return array
-    return run.slots.copied(array)
+    return run.slots.copied(array, dtype)
 
 
 @functools.cache

@@ -25,9 +25,6 @@ from .tf_steps import StepsIterator
 
 __all__ = ["as_tf_dataset", "converter", "to_tf"]
 
-# Up to here a copy costs less than to find out whether TensorFlow has made one.
-_SMALL_BYTES = 4096
-
 
 def to_tf(
     dataset: Dataset,
@@ -96,11 +93,8 @@ def _leaf_converter(tensor: Callable[[Any], Any]) -> Callable[[Any, bool, Slots]
     import tensorflow as tf
 
     def copied(array: np.ndarray, slots: Slots) -> Any:
-        if array.nbytes <= _SMALL_BYTES:
-            return tensor(array.copy())
-        made = tensor(array)
-        # What is not aligned TensorFlow has copied by itself.
-        return tensor(slots.copied(array)) if np.may_share_memory(made.__array__(), array) else made
+        # What is not aligned TensorFlow would copy by itself: to new memory, whose pages take longer than the copy.
+        return tensor(slots.copied(array))
 
     def convert(leaf: Any, is_alone: bool, slots: Slots) -> Any:
         if isinstance(leaf, (np.ndarray, np.generic, bytes)):

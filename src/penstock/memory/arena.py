@@ -79,13 +79,16 @@ class Slots:
         share.charge(size, single=True)
         return self._added(size, shape, dtype, share)
 
-    def copied(self, array: np.ndarray) -> np.ndarray:
+    def copied(self, array: np.ndarray, dtype: np.dtype[Any] | None = None) -> np.ndarray:
         """A copy that nobody else looks at, and that is the caller's from the beginning, as what was handed over is.
 
         In a slot, if one of an earlier copy is unused or there is room to spare: new memory costs more than the copy.
+        `dtype`: what its values become.
         """
-        size, shape, dtype = slot_bytes(array.nbytes), array.shape, array.dtype
-        copy = np.empty_like(array, subok=False) if not size else None
+        shape, dtype = array.shape, dtype or array.dtype
+        nbytes = array.size * dtype.itemsize
+        size = slot_bytes(nbytes)
+        copy = np.empty(shape, dtype) if not size else None
         if copy is None and not self._closed and not self._ledger.frugal:
             share = self._for_copies = self._for_copies or self._ledger.share("copies for the caller")
             # Those of stages stay theirs: what is kept for a batch would go, where there is no room to move it.
@@ -95,7 +98,7 @@ class Slots:
                 if share.charge_free(size, share.budget_bytes // 10):
                     copy = self._added(size, shape, dtype, share)
         if copy is None:
-            copy = np.ndarray(shape, dtype, new_base(size, array.nbytes))
+            copy = np.ndarray(shape, dtype, new_base(size, nbytes))
         copy[...] = array
         self.hand_over(copy)
         return copy
