@@ -195,7 +195,7 @@ def _quick_converter(device: Any, committed: bool) -> Callable[[Any, Run], Any] 
         return None
     placement = jax.sharding.SingleDeviceSharding(device)
     devices = [device]
-    # Of arrays of types that JAX has: what it calls such, and whether they must be looked at before it gets them.
+    # Of arrays of types that JAX has: what it calls such, and whether it may have them as they are.
     known: dict[Any, tuple[Any, bool]] = {}
 
     def put_known(array: np.ndarray, kind: tuple[Any, bool], run: Run) -> Any:

@@ -43,8 +43,8 @@ def to_torch(
         pin_memory: Whether they are copied to page-locked memory, for quicker transfers, where there is an accelerator.
         writable: Whether batches that anybody else has are copied, for loops that write to their tensors: views of your
             arrays, also those that a function or a dataset of yours returned. Otherwise to write to such a tensor is to
-            write to your array. Behind a `cache`, and behind datasets that a
-            function returned (`flat_map`), they always are; and so are arrays that you made read-only.
+            write to your array. Behind a `cache`, and behind datasets that a function returned (`flat_map`), they
+            always are; and so are arrays that you made read-only.
         memory: The budget of each run, as for `run`.
         optimize: Whether the rules may rewrite the plan, as for `run`.
 
@@ -130,7 +130,7 @@ def converter(dataset: Dataset, device: Any = None, pin_memory: bool = False, wr
 def _own(leaf: Any, is_alone: bool, slots: Slots) -> Any:
     """The leaf, on memory that nobody else looks at: a function may have returned an array that it goes on to use."""
     if isinstance(leaf, np.ndarray):
-        return leaf if leaf.dtype.hasobject or (is_alone and is_own(leaf, slots)) else leaf.copy()
+        return leaf if leaf.dtype.hasobject or (is_alone and is_own(leaf, slots)) else slots.copied(leaf)
     if isinstance(leaf, (Ragged, Sparse)):
         keys = ("values", "row_splits" if isinstance(leaf, Ragged) else "indices")
         parts = {key: _own(getattr(leaf, key), is_alone and has_one_holder(leaf, key), slots) for key in keys}

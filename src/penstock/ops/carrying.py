@@ -53,9 +53,10 @@ class Carrying:
         """So many datasets are open now, or (None) as many as ever will be: a sample may end before all are."""
         self._share.opened(self._num_open if num_open is None else num_open, self._num_open, self._is_inner)
 
-    def lease(self, nbytes: int | None) -> Lease | None:
-        """A lease of what a dataset carries; None where that is nothing, and its elements need not be copied."""
+    def lease(self, nbytes: int | None, node: Node) -> Lease | None:
+        """A lease of what a dataset carries; None where that is nothing: its elements are copied by `let_go`, if any."""
         if nbytes is None:
+            self._has_small = self._has_small or 0 < array_bytes(node) <= self.small_bytes
             return None
         self.has_any = True
         if nbytes > self._largest_bytes:
@@ -78,10 +79,6 @@ class Carrying:
         """What the stage will hold when all are open."""
         others = self._share.charged_bytes - self._open_bytes
         return others + self._num_open * self._largest_bytes
-
-    def note(self, node: Node) -> None:
-        """A dataset without a lease was opened."""
-        self._has_small = self._has_small or 0 < array_bytes(node) <= self.small_bytes
 
     def let_go(self, block: Block) -> Block:
         """The elements of a block as others may hold them: what small datasets without a lease have given is copied.

@@ -169,9 +169,7 @@ class _GroupByWindowCursor(Cursor):
             dataset = self._reduce(np.int64(group.key), self._window(group))
             if not is_dataset(dataset):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
-            self._carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes))
-            if self._carried is None:
-                self._carrying.note(dataset.node)
+            self._carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes), dataset.node)
             block = self._context.read_dataset(dataset, at_once) if at_once else None
             if block is not None:
                 if self._carried is not None:

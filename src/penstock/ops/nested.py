@@ -335,9 +335,7 @@ class CycleCursor(Cursor):
         dataset = self._dataset_of(row, number)
         if type(dataset) is Failed:
             return dataset
-        carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes, row))
-        if carried is None:
-            self._carrying.note(dataset.node)
+        carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes, row), dataset.node)
         if at_once:
             try:
                 block = self._context.read_dataset(dataset, at_once)
@@ -453,9 +451,8 @@ class CycleCursor(Cursor):
             dataset = self._dataset_of(piece.row, number)
             if type(dataset) is Failed:
                 raise self._is_gone(number)
-            carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes, piece.row))
-            if carried is None:
-                self._carrying.note(dataset.node)
+            nbytes = carried_bytes(dataset, self._carrying.small_bytes, piece.row)
+            carried = self._carrying.lease(nbytes, dataset.node)
         except BaseException:
             piece.hold.release()
             raise
