@@ -54,7 +54,7 @@ class Carrying:
         self._share.opened(self._num_open if num_open is None else num_open, self._num_open, self._is_inner)
 
     def lease(self, nbytes: int | None, node: Node) -> Lease | None:
-        """A lease of what a dataset carries; None where that is nothing: its elements are copied by `let_go`, if any."""
+        """A lease of what a dataset carries; None where that is nothing: only `let_go` copies its elements then."""
         if nbytes is None:
             self._has_small = self._has_small or 0 < array_bytes(node) <= self.small_bytes
             return None
