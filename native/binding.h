@@ -114,6 +114,7 @@ void bind_example(nb::module_& m);
 void bind_encoder(nb::module_& m);
 void bind_encode_one(nb::module_& m);
 void bind_aligned(nb::module_& m);
+void bind_array_memory(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_read_records(nb::module_& m);
 void bind_resize(nb::module_& m);

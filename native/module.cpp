@@ -113,7 +113,7 @@ NB_MODULE(_native, m) {
   // What is still referred to when the interpreter ends (by a module's globals, by another library) is no leak of ours,
   // and would be reported in the user's terminal.
   nb::set_leak_warnings(false);
-  m.doc() = "Kernels over buffers: no state, no threads, no policy. Types and contracts: _native.pyi.";
+  m.doc() = "Kernels over buffers, and memory for arrays. Types and contracts: _native.pyi.";
   m.def("permute", &permute, "n"_a, "key"_a, "start"_a, "out"_a.noconvert(),
         nb::sig("def permute(n: int, key: int, start: int, out: NDArray[int64]) -> None"));
   m.def("permute_at", &permute_at, "n"_a, "key"_a, "index"_a.noconvert(), "out"_a.noconvert(),
@@ -131,6 +131,7 @@ NB_MODULE(_native, m) {
   bind_encoder(m);
   bind_encode_one(m);
   bind_aligned(m);
+  bind_array_memory(m);
   bind_rows(m);
   bind_read_records(m);
   bind_resize(m);

@@ -1,4 +1,4 @@
-"""Kernels over buffers, written in C++ (see `native/`): no state, no threads, no policy.
+"""Kernels over buffers, written in C++ (see `native/`): no state, no threads, no policy; and memory for arrays.
 
 Arrays of numbers are one-dimensional, int64, C-contiguous and in the machine's byte order. Anything else is a
 `TypeError`, never a silent copy; an unaligned array is a `ValueError`. The kernels release the GIL, except for some kB.
@@ -324,3 +324,23 @@ def resize_bilinear(image: NDArray[Any], out: NDArray[np.float32]) -> None:
     Raises:
         ValueError: Something about the arrays is different.
     """
+
+def array_memory(mapped_from_bytes: int) -> object:
+    """Memory for NumPy's arrays, to be used with `use_array_memory`.
+
+    Arrays of so many bytes or more are mapped: they go back to the system when they are freed, and begin at a multiple
+    of 64 bytes. Others, and those for which the system has no mapping left, are malloc's. It lives as long as any array
+    in it.
+    """
+
+def use_array_memory(memory: object) -> object:
+    """Has NumPy take memory for arrays from there, in this thread; returns where it took it from before."""
+
+def used_array_memory() -> object:
+    """Where NumPy takes memory for arrays from, in this thread."""
+
+def keep_arrays(memory: object, nbytes: int) -> None:
+    """Has so many bytes of mapped arrays, at most, stay with the process when they are freed, for the next ones."""
+
+def mapped_bytes(memory: object) -> tuple[int, int]:
+    """Bytes of arrays that were mapped so far, but for those that were at hand; and of the largest."""

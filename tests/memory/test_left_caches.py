@@ -19,7 +19,7 @@ from tests.memory.test_real_memory import MB, child
 def test_a_cache_that_was_read_is_inside_the_budget(name: str) -> None:
     found = child(name, "cached_children.py")
     assert found["count"] == found["expected"]
-    assert found["growth"] <= found["most"] + 13 * MB, found
+    assert found["growth"] <= found["most"] + 16 * MB, found
 
 
 def test_what_is_kept_between_runs_is_the_pools_as_long_as_anybody_has_it() -> None:

@@ -35,18 +35,19 @@ def child(name: str, programs: str = "children.py", exact: bool = True) -> dict[
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("name, count, batch_bytes", [
-    ("shuffled", 100_000, 4 * MB),
-    ("window_shuffled", 100_000, 4 * MB),
-    ("mapped", 50_000, 256 * 3072 * 4),
-    ("mapped_above_the_shuffle", 20_224, 256 * 3072 * 4),
-    ("vectorized", 50_000, 256 * 3072 * 4),
+@pytest.mark.parametrize("name, count, batch_bytes, kept_bytes", [
+    ("shuffled", 100_000, 4 * MB, 0),
+    ("window_shuffled", 100_000, 4 * MB, 0),
+    ("mapped", 50_000, 256 * 3072 * 4, 0),
+    ("mapped_above_the_shuffle", 20_224, 256 * 3072 * 4, 0),
+    # Its function makes arrays of 3 MB, of which an eighth of the budget is kept for the next.
+    ("vectorized", 50_000, 256 * 3072 * 4, 64 * MB // 8),
 ])  # fmt: skip
-def test_a_large_array_costs_three_batches_at_most(name: str, count: int, batch_bytes: int) -> None:
+def test_a_large_array_costs_three_batches_at_most(name: str, count: int, batch_bytes: int, kept_bytes: int) -> None:
     found = child(name)
     assert (found["count"], found["batch"]) == (count, batch_bytes)
-    assert found["growth"] < 3 * batch_bytes + SLACK
-    assert found["ledger_peak"] < 3 * batch_bytes + MB
+    assert found["growth"] < 3 * batch_bytes + kept_bytes + SLACK
+    assert found["ledger_peak"] < 3 * batch_bytes + kept_bytes + MB
 
 
 def test_a_batch_in_order_costs_nothing_at_all() -> None:

@@ -19,12 +19,16 @@ from .limits import CGROUPS, Group, memory_groups
 __all__ = ["Pressure", "PromisedMemory", "anonymous_bytes", "page_cache_bytes", "resident_bytes"]
 
 _PERIOD_S = 0.25
+# After so long, and twice as long each time, `at_look` is called for the first times: many runs are over sooner.
+_FIRST_S = 0.001
 # Of a container's limit, counting only what the kernel cannot drop at once.
 _FULL = 0.9
 # Percent of time in which some task waited for memory, over the last ten seconds.
 _STALLED = 10.0
-# How much more than the ledger has the process may have grown by before the heap is looked through.
+# How much more than the ledger has the process may have grown by before the heap is looked through: seldom, if it grows
+# again each time. That is a model's steps, which would pay for their pages anew.
 _SPARE_BYTES = 8 << 20
+_MOST_SELDOM_S = 16.0
 # And how much more than the budget, at any time.
 _BEYOND_BUDGET_BYTES = 4 << 20
 # Which is looked at whenever this part of the budget has come into being.
@@ -111,20 +115,25 @@ class Pressure:
             not as much left, is under pressure too.
         held_bytes: What the run has on its ledger: where the process has grown by much more, malloc is told to give
             back what it holds without need.
+        at_look: Called now and then, in any thread: soon at first, and in the end when memory is looked at.
     """
 
     def __init__(
         self,
         budget_bytes: int,
         held_bytes: Callable[[], int] = lambda: 0,
+        at_look: Callable[[], object] = lambda: None,
         cgroup_root: str = CGROUPS,
         proc: str = "/proc",
     ) -> None:
         self._budget_bytes = budget_bytes
         self._held_bytes = held_bytes
+        self._at_look = at_look
         self._proc = Path(proc)
         self._groups = memory_groups(cgroup_root)
         self._next_look = 0.0
+        self._next_call, self._call_period_s = 0.0, _FIRST_S
+        self._next_tidy, self._tidy_period_s = 0.0, _PERIOD_S
         self._baseline_bytes: int | None = None
         self._anonymous_baseline_bytes = 0
         self._unwatched_bytes = 0
@@ -147,14 +156,21 @@ class Pressure:
         """Takes what the process occupies now as what it had before the run."""
         anonymous, shared = _anonymous_and_shared_bytes(f"{self._proc}/self")
         self._baseline_bytes, self._anonymous_baseline_bytes = anonymous + shared, anonymous
-        self._next_look = monotonic() + _PERIOD_S
+        now = monotonic()
+        self._next_look, self._next_call = now + _PERIOD_S, now + _FIRST_S
 
     def is_on(self) -> bool:
         """Whether the system is short of memory; looks again if the last look was long ago."""
         now = monotonic()
+        if now >= self._next_call:
+            self._call_period_s = min(2 * self._call_period_s, _PERIOD_S)
+            self._next_call = now + self._call_period_s
+            self._at_look()
         if now >= self._next_look:
             self._next_look = now + _PERIOD_S
-            if self.growth_bytes > self._held_bytes() + _SPARE_BYTES:
+            if now >= self._next_tidy and self.growth_bytes > self._held_bytes() + _SPARE_BYTES:
+                self._tidy_period_s = min(2 * self._tidy_period_s, _MOST_SELDOM_S)
+                self._next_tidy = now + self._tidy_period_s
                 trim_heap()
             reason = self._look()
             self.num_times += bool(reason and not self.reason)
@@ -171,6 +187,7 @@ class Pressure:
         if self._unwatched_bytes > self._budget_bytes // _PARTS_WATCHED:
             self._unwatched_bytes = 0
             self._looked_at_heap = True
+            self._at_look()
             before = anonymous_bytes(f"{self._proc}/self")
             beyond_bytes = before - self._anonymous_baseline_bytes - self._budget_bytes
             if beyond_bytes > _BEYOND_BUDGET_BYTES and self._is_trim_due(before):

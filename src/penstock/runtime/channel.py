@@ -15,6 +15,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import State
 from ..memory.arena import Arena
+from ..memory.array_memory import Use
 from ..memory.ledger import Lease, Share
 from ..memory.singly import failures_in, objects_of_block
 from .closing import mark_worker
@@ -224,10 +225,13 @@ class Threads:
                 self._lock.release()
 
     def start(self, target: Callable[[], None]) -> None:
+        as_here = Use.as_here()
+
         def work() -> None:
             mark_worker()
             try:
-                target()
+                with as_here:
+                    target()
             except BaseException as error:  # a bug, or no memory at all: who waits must not wait for ever
                 with self.changed:
                     self._failure = error

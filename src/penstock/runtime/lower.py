@@ -19,6 +19,7 @@ from ..cursor import Cursor
 from ..errors import PenstockError
 from ..io.rows import FromRows, FromStack
 from ..memory.arena import Arena, Slots
+from ..memory.array_memory import ArrayMemory
 from ..memory.divide import Division, divide
 from ..memory.ledger import Ledger, Share
 from ..memory.pressure import Pressure
@@ -57,12 +58,13 @@ class Stages:
     def __init__(self, ledger: Ledger, settings: Settings, make_dataset: Callable[[Node], Any]) -> None:
         self.ledger = ledger
         self.slots = Slots(ledger)
+        self.arrays = ArrayMemory(ledger)
         self.spill = settings.make_spill_space()
         self.deterministic = settings.deterministic
         self.optimize = settings.optimize
         self.shows_progress = settings.progress
         self.make_dataset = make_dataset
-        self.pressure = Pressure(ledger.budget_bytes, lambda: ledger.charged_bytes)
+        self.pressure = Pressure(ledger.budget_bytes, lambda: ledger.charged_bytes, self.arrays.keep_some)
         self.pressure.begin()
         ledger.watch = self.pressure.watch_heap
         self.meters: dict[int, Meter] = {}
@@ -170,6 +172,7 @@ class Stages:
         """Gives back what is on nobody's hands any more."""
         self.accounts.close()
         self.slots.close()
+        self.arrays.close()
         self.spill.close()
         self.ledger.close()
         self.pressure.end()

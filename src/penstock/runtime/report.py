@@ -39,6 +39,7 @@ def memory_of(stages: Stages) -> dict[str, Any]:
         "peak_bytes": ledger.peak_bytes,
         "floor_bytes": sum(account["floor_bytes"] for account in accounts),
         "slack_bytes": ledger.slack_bytes,
+        "freed_arrays_bytes": stages.arrays.kept_bytes,
         "held_by_caller_bytes": stages.slots.caller_bytes,
         **_on_disk(stages, accounts),
         "page_cache_bytes": page_cache_bytes(),

@@ -16,7 +16,7 @@ from ..cursor import Cursor, State, expect_list, replay, written
 from ..element import Failed, arrays_in, nbytes_of
 from ..errors import PenstockError, RunError, StateError
 from ..frames import no_end
-from ..memory.allocator import return_freed_arrays
+from ..memory.allocator import share_one_heap
 from ..memory.arena import Slots
 from ..memory.divide import divide
 from ..memory.ledger import Ledger
@@ -75,14 +75,15 @@ class Run:
         if settings.pool is None:  # a pool says for itself what is left of it
             division.check(settings.budget_bytes)
         wait_for_closing()
-        return_freed_arrays(settings.budget_bytes)
+        share_one_heap(settings.budget_bytes)
         self.ledger = Ledger(settings.budget_bytes, settings.pool)
         self.ledger.frugal = settings.frugal
         self.ledger.is_untried = not division.complete
         self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())
         stages = self._stages = Stages(self.ledger, settings, self._make_dataset)
         try:
-            root = self._root = stages.open_plan(plan, division, self.epoch)
+            with self._stages.arrays.use():
+                root = self._root = stages.open_plan(plan, division, self.epoch)
         except BaseException:
             stages.close()
             raise
@@ -148,11 +149,12 @@ class Run:
         start = perf_counter_ns() if self._adapting else 0
         try:
             self._stages.look_at_pressure()
-            block = self._root.pull(self._demand)
-            if block is not None:
-                if self.ledger.is_untried:
-                    self._stages.keep_first_needs()
-                self._rows = block.rows()
+            with self._stages.arrays.use():
+                block = self._root.pull(self._demand)
+                if block is not None:
+                    if self.ledger.is_untried:
+                        self._stages.keep_first_needs()
+                    self._rows = block.rows()
         except BaseException as error:
             # Such as Ctrl-C: stages may have been in the midst of anything, and threads of theirs have ended.
             self._is_interrupted = not isinstance(error, Exception)
@@ -183,7 +185,8 @@ class Run:
             return None
         self._stages.look_at_pressure()
         try:
-            block = self._root.pull(n)
+            with self._stages.arrays.use():
+                block = self._root.pull(n)
         except BaseException:
             self._close_at("end")
             raise
@@ -293,8 +296,9 @@ class Run:
     def _move_to(self, position: State) -> None:
         below, offset = expect_list(position, 2)
         try:
-            self._root.restore(below)
-            replay(self._root, offset)
+            with self._stages.arrays.use():
+                self._root.restore(below)
+                replay(self._root, offset)
         except BaseException as error:
             if not isinstance(error, Exception):  # on the way there: the next call begins again
                 self._is_interrupted = True

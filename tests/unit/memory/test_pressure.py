@@ -119,6 +119,37 @@ def test_a_heap_that_holds_much_more_than_the_ledger_is_trimmed(monkeypatch: pyt
         assert len(trimmed) == times
 
 
+def test_a_heap_that_fills_again_each_time_is_trimmed_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model's steps take and free as much again: each look through the heap would cost them their pages."""
+    trimmed: list[float] = []
+    clock = [0.0]
+    monkeypatch.setattr("penstock.memory.pressure.trim_heap", lambda: trimmed.append(clock[0]))
+    monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: clock[0])
+    grown = [0]
+    monkeypatch.setattr("penstock.memory.pressure._anonymous_and_shared_bytes", lambda proc: (grown[0], 0))
+    pressure = Pressure(GB)
+    pressure.begin()
+    grown[0] = 60 << 20
+    for quarter in range(1, 401):
+        clock[0] = quarter * 0.25
+        pressure.is_on()
+    assert trimmed[:4] == [0.25, 0.75, 1.75, 3.75]
+    assert len(trimmed) < 12
+    assert max(trimmed) > 80
+
+
+def test_what_is_done_at_looks_begins_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, called = [0.0], list[float]()
+    monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: clock[0])
+    pressure = Pressure(GB, at_look=lambda: called.append(clock[0]))
+    pressure.begin()
+    for millisecond in range(1, 2001):
+        clock[0] = millisecond / 1000
+        pressure.is_on()
+    assert called[:3] == [0.001, 0.003, 0.007]
+    assert 8 <= len(called) <= 20
+
+
 class Heap:
     """A process whose memory is a number, and whose heap gives back what it is told to have to spare."""
 
