@@ -70,6 +70,7 @@ class Ledger:
         self._set_aside = 0  # taken from the pool for floors to come
         self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
         self._taken_from_pool = 0
+        self._num_takes = 0  # of its own, from the pool
         self._releases: dict[int, tuple[Callable[[], object], bool]] = {}
         self._at_end: dict[int, Callable[[], object]] = {}
         self._forgets: dict[int, Callable[[int], object]] = {}
@@ -272,8 +273,14 @@ class Ledger:
         if self.charge_free(share, nbytes, leave_bytes, lease):
             return True
         on_floor = 0 if lease is not None and lease.ahead else share.free_bytes - self.slack_bytes
+        num_takes = self._num_takes_of_others
         self.let_go(nbytes - on_floor + leave_bytes, of_use=not leave_bytes, asker=share)
-        return self.charge_free(share, nbytes, leave_bytes, lease)
+        if self.charge_free(share, nbytes, leave_bytes, lease):
+            return True
+        # Another run may have taken what was let go of.
+        if self._num_takes_of_others != num_takes and not self._is_asking:
+            self._of_thread.put_off_s = max(self._of_thread.put_off_s, _PUT_OFF_S)
+        return False
 
     def let_go(
         self, wanted_bytes: int = 0, of_use: bool = True, asks_pool: bool = True, *, asker: Share | None = None
@@ -284,7 +291,7 @@ class Ledger:
         `asks_pool`: other runs too. Not for one that is asked by another run: with many of them it would never end.
         Whether somebody was at work instead, in another thread.
         """
-        if getattr(self._of_thread, "asking", False):  # who lets go may itself be short
+        if self._is_asking:  # who lets go may itself be short
             return False
         self._of_thread.asking, self._of_thread.put_off_s = True, 0.0
         self._of_thread.asker = asker
@@ -302,6 +309,14 @@ class Ledger:
             return put_off_s > 0
         finally:
             self._of_thread.asking, self._of_thread.asker = False, None
+
+    @property
+    def _is_asking(self) -> bool:
+        return getattr(self._of_thread, "asking", False)
+
+    @property
+    def _num_takes_of_others(self) -> int:
+        return 0 if self._pool is None else self._pool.num_takes - self._num_takes
 
     def charge_free(
         self, share: Share, nbytes: int, leave_bytes: int = 0, lease: Lease | None = None, overdraw: bool = False
@@ -365,6 +380,7 @@ class Ledger:
         if not self._pool.try_take(nbytes, overdraw):
             return False
         self._taken_from_pool += nbytes
+        self._num_takes += 1
         return True
 
     # Waiting.
@@ -382,7 +398,8 @@ class Ledger:
     def wait_and_charge(self, share: Share, nbytes: int, lease: Lease | None = None) -> bool:
         """Charges as soon as there is room, if this thread may wait for it.
 
-        It may for a while if somebody who was asked to let go was at work in another thread, and can be asked again.
+        It may for a while if somebody who was asked to let go was at work in another thread, or took what others had
+        let go of, and can be asked again.
         """
         others_may_release = getattr(self._of_thread, "while_", None)
         # Who works ahead and is not waited for has time: other runs need not hurry for that one.

@@ -62,6 +62,8 @@ class Pool:
         self.taken_bytes = 0
         #: What runs wait for, to open or to go on; who can do without leaves it alone.
         self.awaited_bytes = 0
+        #: How often somebody took something.
+        self.num_takes = 0
         self._members: weakref.WeakSet[Any] = weakref.WeakSet()
         self._keeper: Any = None
         self._lent_to: _Member | None = None
@@ -125,6 +127,7 @@ class Pool:
             if self.taken_bytes + nbytes > self.total_bytes and not overdraw:
                 return False
             self.taken_bytes += nbytes
+            self.num_takes += 1
             return True
 
     @contextmanager

@@ -159,6 +159,10 @@ class Share:
             self._ledger.let_go(nbytes, of_use=False, asker=self)
         return nbytes <= self._free_bytes(ahead)
 
+    def ask_for_room(self, nbytes: int) -> None:
+        """Has others let go of what they can do without, so that so many bytes could be charged if that is enough."""
+        self._ledger.let_go(nbytes, asker=self)
+
     def _free_bytes(self, ahead: bool) -> int:
         return self._ledger.slack_bytes if ahead else self.free_bytes
 

@@ -21,8 +21,9 @@ class WorkLock:
 
     @property
     def is_anothers(self) -> bool:
-        """Whether another thread holds it, who will be done with it without this one's help."""
-        return self._lock.locked() and self._owner != threading.get_ident()
+        """Whether another thread has it that could not be had, who will be done without this one's help."""
+        # Not `locked()`: who waited for the lock has it before that says so. Or the other one is done by now.
+        return self._owner != threading.get_ident()
 
     def try_acquire(self) -> bool:
         """Takes it if nobody has it."""

@@ -21,6 +21,7 @@ from ..memory.transit import MOST_SINGLY
 from ..plan.op import Context
 from ..spec import INFINITE, UNKNOWN, Spec, merge
 from .randomness import uniforms
+from .weaving import unnumbered
 
 __all__ = ["Choices", "ChoosingCursor", "Selector", "WeightedSelector", "chosen_spec", "dataset_list"]
 
@@ -229,8 +230,7 @@ class ChoosingCursor(Cursor):
     def _joined(self, found: _Found) -> Block:
         blocks = [block for blocks, _ in found.parts for block in blocks]
         if len(blocks) == 1 and not found.failures and blocks[0].size == found.size:
-            (block,) = blocks  # without positions: those number the elements of one input only
-            return Block(block.size, block.structure, block.columns, block._rows, block.has_failures, None)
+            return unnumbered(blocks[0])  # positions number the elements of one input only
         if not found.failures and _stackable(blocks):
             return self._columns(found, blocks[0])
         rows: list[Any] = [None] * found.size

@@ -12,6 +12,7 @@ from ..errors import BadType
 from ..leaf import is_dataset
 from ..plan.op import Context, Op
 from ..spec import INFINITE, UNKNOWN, Spec, merge
+from .weaving import unnumbered
 
 __all__ = ["Concatenate"]
 
@@ -74,9 +75,7 @@ class _ConcatenateCursor(Cursor):
             if self._is_last:
                 return None
             self._next()
-        if block.positions is not None:  # they number the elements of one input only
-            return Block(block.size, block.structure, block.columns, block._rows, block.has_failures, None)
-        return block
+        return unnumbered(block)  # positions number the elements of one input only
 
     def skip(self, n: int) -> int:
         skipped = self._input.skip(n)

@@ -395,6 +395,9 @@ class CycleCursor(Cursor):
         for hold in self._spent:
             hold.release()
         self._spent.clear()
+        self.used_up()
+
+    def used_up(self) -> None:
         for index in self._read:
             slot = self._slots[index]
             if slot is not None and slot.feed.is_empty:

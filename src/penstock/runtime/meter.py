@@ -196,6 +196,9 @@ class MeteredCursor(Cursor):
     def restore(self, state: State) -> None:
         self._cursor.restore(state)
 
+    def used_up(self) -> None:
+        self._cursor.used_up()
+
     def close(self) -> None:
         self._cursor.close()
 

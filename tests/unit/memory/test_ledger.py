@@ -412,6 +412,37 @@ def test_who_is_at_its_own_work_is_not_waited_for() -> None:
     assert asked == [False]
 
 
+def test_who_has_the_lock_and_has_not_said_so_yet_is_another() -> None:
+    lock = WorkLock()
+    lock._lock.acquire()  # as a thread has it that waited for it, until it runs again
+    assert not lock.try_acquire()
+    assert lock.is_anothers
+
+
+def test_what_another_run_takes_that_was_let_go_of_is_asked_for_again() -> None:
+    pool = Pool(100)
+    asker, other = Ledger(100, pool), Ledger(100, pool)
+    wants, holder, taker = asker.share("asker"), other.share("holder"), other.share("taker")
+    num_asked = []
+
+    def let_go() -> bool:
+        num_asked.append(1)
+        holder.discharge(min(30, holder.charged_bytes))
+        if len(num_asked) == 1:  # as its own thread may, before the asker goes on
+            taker.charge(20)
+        return False
+
+    holder.charge(60)
+    wants.charge(20)
+    other.on_shortage(let_go)
+    wants.charge(40)
+    assert (len(num_asked), wants.charged_bytes, pool.taken_bytes) == (2, 60, 80)
+    with pytest.raises(OverBudget):
+        wants.charge(21 + 60)  # more than there is, and nobody takes anything
+    other.close()
+    asker.close()
+
+
 @pytest.mark.parametrize("pool", [None, Pool(100)])
 def test_floors_that_were_raised_are_given_up_before_anybody_is_refused(pool: Pool | None) -> None:
     ledger = Ledger(100, pool)

@@ -126,3 +126,15 @@ def test_failures_are_not_in_what_elements_take_on_average() -> None:
     meter = Meter("upper")
     MeteredCursor(Blocks(ListCursor([])), NODE, meter, None).pull(4)
     assert (meter.num_elements, meter.num_failed, meter.largest_bytes, meter.typical_bytes) == (4, 2, 80, 80)
+
+
+def test_makers_hear_that_what_they_gave_is_counted_elsewhere() -> None:
+    """Else an element that has crossed to another thread would be on two accounts until the next is asked for."""
+    heard: list[str] = []
+
+    class Maker(ListCursor):
+        def used_up(self) -> None:
+            heard.append("used up")
+
+    MeteredCursor(Maker([1]), NODE, Meter("source"), None).used_up()
+    assert heard == ["used up"]
