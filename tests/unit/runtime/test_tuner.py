@@ -139,3 +139,66 @@ def test_three_calls_that_take_long_are_enough() -> None:
         assert tuner.inline
     tuner.called_inline(1, 6 * MS)
     assert not tuner.inline
+
+
+def tried(tuner: ParallelismTuner, each_ns: int, getting_ns: int = 0) -> None:
+    for _ in range(16):
+        tuner.called_inline(1, each_ns, getting_ns)
+    assert not tuner.inline
+
+
+def wait_for(tuner: ParallelismTuner, clock: Clock, count: int, wait_ns: int, own_ns: int = 0) -> int:
+    """So many elements that the consumer waits for, and does something with; how many until threads are to end."""
+    tuner.finished(0)
+    for number in range(count):
+        tuner.asked(starved=True)
+        clock.now += wait_ns
+        tuner.finished(1)
+        assert tuner.served() == wait_ns
+        clock.now += own_ns
+        if tuner.leaving:
+            return number + 1
+    return count
+
+
+@pytest.mark.parametrize("wait_ns, getting_ns, own_ns, most", [
+    (420_000, 0, 0, 90),  # clear after 25 ms
+    (210_000, 0, 0, 600),  # a little slower than none
+    (550_000, 300_000, 0, 210),  # it would have to wait for the input, too
+    (180_000, 0, 0, 1000),
+    (190_000, 100_000, 0, 1000),
+    (50_000, 0, 1_000_000, 1000),  # it hardly waits, as it has something else to do
+])  # fmt: skip
+def test_threads_that_are_no_quicker_than_none_end(
+    wait_ns: int, getting_ns: int, own_ns: int, most: int, clock: Clock
+) -> None:
+    tuner, meter = tuned()
+    tried(tuner, 200_000, getting_ns)
+    num_made = wait_for(tuner, clock, 1000, wait_ns, own_ns)
+    assert num_made <= most
+    assert tuner.leaving == (most < 1000)
+    assert (meter.chosen["num_parallel_calls"] == "inline") == tuner.leaving
+
+
+def test_threads_are_tried_again_after_a_while(clock: Clock) -> None:
+    """The machine was busy when they were tried."""
+    tuner, meter = tuned()
+    for pause_s in (2, 4, 8):
+        tried(tuner, 200_000)
+        assert wait_for(tuner, clock, 1000, 500_000) < 100
+        tuner.inline = True  # as who calls it says, when all that threads began was taken
+        for _ in range(pause_s):
+            tuner.called_inline(10, 2 * MS)
+            assert tuner.settled_inline
+            clock.now += 1000 * MS
+    tried(tuner, 200_000)
+    assert wait_for(tuner, clock, 1000, 100_000) == 1000
+    assert meter.chosen["num_parallel_calls"] >= START
+
+
+def test_cheap_calls_are_not_tried_again(clock: Clock) -> None:
+    tuner, _ = tuned()
+    tuner.called_inline(32, 32 * 2_000)
+    clock.now += 10**12
+    tuner.called_inline(1, MS)
+    assert tuner.settled_inline

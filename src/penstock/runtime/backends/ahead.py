@@ -27,12 +27,14 @@ __all__ = ["AheadCursor"]
 
 _MOST_AHEAD = 64
 # A hand-over costs about as much as making something this dear. The thread comes back only well above it.
-_CHEAP_NS = 20_000
+_CHEAP_NS = 50_000
 _DEAR_NS = 2 * _CHEAP_NS
-# In the thread no pull counts for more: the rest may have been waiting for the interpreter. The consumer counts all.
-_CONTENDED_NS = 10 * _CHEAP_NS
+# In the thread no pull counts for more: the rest may have been waiting for the interpreter. The consumer counts all,
+# from the third that is so long: before, somebody else may have had the processor.
+_CONTENDED_NS = 4 * _CHEAP_NS
+_NUM_STALLS = 2
 # So many elements are measured before it is tried without the thread, twice as many after each time that failed.
-_TRIAL_ELEMENTS = 64
+_TRIAL_ELEMENTS, _MOST_TRIED = 64, 1024
 # The average is over about as many elements.
 _REMEMBERED = 256
 _NOT_PULLING = object()
@@ -79,6 +81,7 @@ class AheadCursor(Cursor):
         self._inline = False
         self._made = 0
         self._making_ns = 0
+        self._num_long = 0  # of those remembered, the consumer's own that took long
         self._trial = self._untried = _TRIAL_ELEMENTS
         self._threads = Threads("ahead")
         ready = self._ready
@@ -185,7 +188,7 @@ class AheadCursor(Cursor):
             self._admission.settle(item.lease, block)
             if self._makers is not None:
                 self._makers.settle()
-                self._input.used_up()
+            self._input.used_up()
         except OverBudget:
             item.lease.settle(0)
             self._is_borrowed = True
@@ -196,6 +199,7 @@ class AheadCursor(Cursor):
         while self._made > _REMEMBERED:
             self._made //= 2
             self._making_ns //= 2
+            self._num_long //= 2
 
     def _hand_over_ns(self) -> int:
         """What it takes to make as much as is handed over at a time."""
@@ -280,12 +284,13 @@ class AheadCursor(Cursor):
         if block is None:
             self._ended = True
             return None
-        self._measure(block.size, elapsed)
+        self._num_long += elapsed > _CONTENDED_NS
+        self._measure(block.size, elapsed if self._num_long > _NUM_STALLS else min(elapsed, _CONTENDED_NS))
         if self._hand_over_ns() > _DEAR_NS:
             with self._threads.changed:
                 self._inline = False
-                self._made = self._making_ns = 0
-                self._trial *= 2
+                self._made = self._making_ns = self._num_long = 0
+                self._trial = min(2 * self._trial, _MOST_TRIED)
                 self._untried = self._trial
                 self._note()
                 self._threads.changed.notify_all()

@@ -33,9 +33,12 @@ class Crew:
             BaseException: What a call raised, once all have ended.
         """
         start, tuner = perf_counter_ns(), self._tuner
+        tuner.inline |= tuner.leaving
         is_alone = tuner.inline
         job = _Job(make, count, 0 if is_alone else min(tuner.level, count) - 1)
+        tuner.asked(starved=True)
         self._do(job)
+        tuner.served()
         self._meter.worker_ns += job.working_ns
         if job.error is not None:
             raise taken(job)
@@ -45,7 +48,6 @@ class Crew:
         if is_alone:
             tuner.called_inline(num_made, perf_counter_ns() - start)
         else:
-            tuner.asked(starved=True)
             tuner.finished(num_made)
         return num_made
 

@@ -80,8 +80,7 @@ class ParallelCursor(Cursor):
         self._place = 0
         # Who counts failures, or may wait long for an element, gets no more than was demanded.
         self._pieces = Pieces(share, self._tuner, may_reach=not live and not traits.tells_failures)
-        self._demand = 1
-        self._ended = False
+        self._demand, self._ended = 1, False
         # Failures that the input has heard of; of these, those in pieces delivered whole, or found further up.
         self._num_lost = self._num_lost_delivered = 0
         # The piece that is being pulled now. Until it is there the input is its worker's alone, who may have to wait
@@ -145,7 +144,7 @@ class ParallelCursor(Cursor):
 
     def _may_begin(self, number: int) -> bool:
         is_open = len(self._tickets) < self._pieces.most(self._starving)
-        return is_open and not self._ended and number < self._tuner.level
+        return is_open and not self._ended and number < self._tuner.level and self._tuner.may_begin
 
     def _begin_and_call(self) -> None:
         with self._pulling:
@@ -177,7 +176,7 @@ class ParallelCursor(Cursor):
 
     def _try_ticket(self) -> tuple[int, Ready | None]:
         """How many elements there is room for, and the ticket for them; None where there is none to be had now."""
-        if self._ended or self._threads.stopped:
+        if self._ended or self._threads.stopped or not self._tuner.may_begin:
             return 0, None
         size = self._pieces.size(self._demand)
         # Several cheap ones wait for room together: one by one they cost more than the wait, and so they come one by
@@ -237,7 +236,7 @@ class ParallelCursor(Cursor):
         """What they made is held here, or by nobody; only while none of them is at work."""
         if self._makers is not None:
             self._makers.settle()
-            self._input.used_up()
+        self._input.used_up()
 
     def _holds(self) -> bool:
         """Whether what is in flight will be taken, and come free, whatever becomes of what is begun now."""
@@ -293,9 +292,7 @@ class ParallelCursor(Cursor):
 
     def _failures_in(self, result: Block, block: Block) -> int:
         """Failures that the input must hear of."""
-        if not self._tells_failures or not result.has_failures:
-            return 0
-        return count_failures(result) - count_failures(block)
+        return count_failures(result) - count_failures(block) if self._tells_failures else 0
 
     def _lost(self, n: int) -> None:
         if self._begun is not None:
@@ -312,23 +309,26 @@ class ParallelCursor(Cursor):
         self._demand = n = 1 if self._share.frugal else n  # one by one, as they may come: others hold most then
         if self._tuner.inline:
             return self._pull_inline(n)
-        changed = self._threads.changed
-        with changed:
+        with self._threads.changed:
             self._take_back()
-            self._tuner.asked(starved=not self._is_ready())
-            while self._threads.count < self._tuner.level:
-                number = self._threads.count
-                self._threads.start(functools.partial(self._work, number))
-            start = perf_counter_ns()
-            if not self._is_ready():
-                self._starving = True
-                self._given_back.notify()  # what is first in turn is made in any case
-                self._call_up()
-            while not self._is_ready() and not (self._ended and not self._tickets):
-                self._threads.wait()
-            self._starving = False
-            self._meter.waiting_ns += perf_counter_ns() - start
-            return self._take(n)
+            if not self._tuner.leaving or self._tickets or self._begun is not None:
+                return self._pull_from_threads(n)
+            self._tuner.inline = True
+        return self._pull_inline(n)
+
+    def _pull_from_threads(self, n: int) -> Block | None:
+        self._tuner.asked(starved=not self._is_ready())
+        while self._threads.count < self._tuner.level:
+            self._threads.start(functools.partial(self._work, self._threads.count))
+        if not self._is_ready():
+            self._starving = True
+            self._given_back.notify()  # what is first in turn is made in any case
+            self._call_up()
+        while not self._is_ready() and not (self._ended and not self._tickets):
+            self._threads.wait()
+        self._starving = False
+        self._meter.waiting_ns += self._tuner.served()
+        return self._take(n)
 
     def _is_ready(self) -> bool:
         if self._ordered:
@@ -382,17 +382,19 @@ class ParallelCursor(Cursor):
     def _pull_inline(self, n: int) -> Block | None:
         """Calls in the consumer's own thread, while the tuner finds out what a call costs, or if calls are cheap."""
         self._take_back()
-        if self._tickets:
-            return self._take(n)
+        if self._tickets:  # of a position that was restored
+            with self._threads.changed:
+                return self._take(n)
         if not self._tuner.settled_inline:  # and a call may turn out to be dear
             n = min(n, self._pieces.size(n))
         n, lease = self._admission.admit_inline(n)
         try:
+            getting = -perf_counter_ns()
             block = self._input.pull(n)
             if block is None:
                 lease.release()
                 return None
-            start = perf_counter_ns()
+            getting += (start := perf_counter_ns())
             result, num_lost = self._applied(block, self._place, InFlight(lease))
             self._admission.settle(lease, result)
         except BaseException:
@@ -404,7 +406,7 @@ class ParallelCursor(Cursor):
         self._num_lost_delivered += num_lost
         self._place += block.size
         self._pieces.element_ns = elapsed // block.size or 1
-        self._tuner.called_inline(block.size, elapsed)
+        self._tuner.called_inline(block.size, elapsed, getting)
         return result
 
     def used_up(self) -> None:
@@ -438,13 +440,11 @@ class ParallelCursor(Cursor):
         with self._threads.changed:
             first = self._tickets[0] if self._tickets else self._begun
             if self._ordered and first is not None:
-                return self._state_at(first)
+                num_lost = self._num_lost_delivered - first.lost_before
+                return [first.before, first.place, first.offset, num_lost, []]
             waiting = [[t.before, t.place, t.size, t.offset, int(t.num_lost is None)] for t in self._tickets]
             before = self._input.state() if self._begun is None else self._begun.before
             return [before, self._place, 0, self._num_untold, waiting]
-
-    def _state_at(self, ticket: Ready) -> State:
-        return [ticket.before, ticket.place, ticket.offset, self._num_lost_delivered - ticket.lost_before, []]
 
     def restore(self, state: State) -> None:
         if isinstance(state, list) and len(state) == 2:  # saved by a run without threads
