@@ -104,9 +104,10 @@ class FromTensorSlices(Op):
     def reading_may_fail(self) -> bool:
         return self._access == "made"
 
-    def every(self, step: int, start: int = 0) -> Any:
-        """The arrays with each `step`th slice only, which are views."""
-        return self._structure.unflatten([column[start::step] for column in self._columns])
+    def views(self, step: int = 1, start: int = 0) -> Block:
+        """Each `step`th element, where these are views."""
+        columns = [_read_only(column[start::step]) for column in self._columns]
+        return Block.of_columns(self._structure, columns, len(columns[0]))
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         leaves = [_slice_spec(column) for column in self._columns]
@@ -135,12 +136,7 @@ class FromTensorSlices(Op):
     def read_all(self, context: Context) -> Block:
         if self._access != "view":
             return super().read_all(context)
-        columns: list[np.ndarray] = []
-        for column in self._columns:
-            view = column.view(np.ndarray)
-            view.setflags(write=False)
-            columns.append(view)
-        return Block(self._size, self._structure, columns, None, False, None)
+        return self.views()
 
     def open(self, context: Context) -> Cursor:
         return InOrderCursor(self.reader(context), self._size)
@@ -306,3 +302,9 @@ class _OneElement:
     def read(self, index: Index) -> Block:
         size = index.stop - index.start if isinstance(index, slice) else index.size
         return Block(size, LEAF, None, [self._element] * size, False, None)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view(np.ndarray)
+    view.setflags(write=False)
+    return view

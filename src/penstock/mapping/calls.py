@@ -41,6 +41,8 @@ _NUM_ALARMED = 8
 # A call is measured whenever this part more were made; but between two of them is so many times what one took.
 _PART_LOOKED_AT = 8
 _REST = 50
+# So many calls are made with no more ado in one thread, where others have called before.
+_FEW_FREE = 16
 # Runs that are over by then need no thread that watches them.
 _SHORT_NS = 1_000_000
 _GROWTH = 1.25
@@ -55,8 +57,11 @@ def reserve(share: Share, lease: Lease, nbytes: int, num_calls: int, what: str, 
 
     A tenth of the budget is left to the results: a number that is enough for one must be enough for both.
     """
-    room = share.free_bytes + lease.nbytes - share.budget_bytes // 10
     needed = nbytes * num_calls
+    room = _room(share, lease)
+    if needed > room:
+        share.ask_for_room(needed - lease.nbytes)
+        room = _room(share, lease)
     if needed > room:
         # With what others hold, the tenth, and some more: the next measurement may differ by a little.
         enough = (share.budget_bytes - share.free_bytes - lease.nbytes + needed) * 6 // 5 + 65_536
@@ -72,6 +77,10 @@ def reserve(share: Share, lease: Lease, nbytes: int, num_calls: int, what: str, 
             f"{format_bytes(share.budget_bytes)} budget are left to it; use memory={enough:_} or more"
         )
     lease.settle(needed, single=True)
+
+
+def _room(share: Share, lease: Lease) -> int:
+    return share.free_bytes + lease.nbytes - share.budget_bytes // 10
 
 
 class MeasuredCalls:
@@ -98,10 +107,12 @@ class MeasuredCalls:
         self._results: Results
         self._watch: GrowthWatch | None = None
         self._consumer = 0
-        # Calls that the caller's thread may make with no more ado; none as soon as others call, too.
+        # Calls that the caller's thread may make with no more ado; none while others call, too, and few if they did:
+        # they may again.
         self._num_free = self._num_granted = 0
-        self._others_call = False
+        self._others_called = self._others_call = False
         self._num_due = _NUM_MEASURED
+        self._counting = threading.Lock()  # of those that are due: an alarm may come from another thread at any time
         self._alarmed = self._absorbed = self._saw_promise = False
         self._num_in_vain = 0
         self._next_number = self._next_ns = self._begun_ns = 0
@@ -150,39 +161,51 @@ class MeasuredCalls:
     def _alarm(self) -> None:
         """The process has grown by more than is known: the next calls are measured."""
         num_made = self._gate.num_entered + self._num_granted - self._num_free
-        self._num_due = max(_NUM_ALARMED, _TIMES_ALARMED * num_made // _PART_IN_VAIN**self._num_in_vain)
-        self._alarmed, self._absorbed, self._num_free = True, False, 0
+        num_due = max(_NUM_ALARMED, _TIMES_ALARMED * num_made // _PART_IN_VAIN**self._num_in_vain)
+        with self._counting:
+            self._num_due, self._num_free = num_due, 0
+            self._alarmed, self._absorbed = True, False
 
     def _with_care(self, element: Any) -> Any:
         assert self._watch is not None
         alone = threading.get_ident() == self._consumer
-        self._others_call |= not alone
+        most_free = self._most_free(alone)
         self._gate.num_entered += self._num_granted
         self._num_granted = 0
         while True:
             if not alone:
                 self._watch.look_if_stale()
                 if not self._num_due and self._watch.sees_promise():
-                    self._num_due, self._saw_promise = 1, True
+                    self._saw_promise = True
             if self._is_due():
                 with self._gate.alone():
                     if self._is_due():  # no other thread was first
                         return self._measured(element)
             self._gate.enter()
-            if not self._num_due and not self._refusal:
+            if not (self._num_due or self._saw_promise or self._refusal):
                 break
-            self._gate.leave()  # there was an alarm while this one waited
+            self._gate.leave()  # something was seen while this one waited
         try:
-            if not self._others_call:
-                self._num_free = self._num_granted = self._gate.num_entered // _PART_LOOKED_AT
+            if most_free:
+                self._num_free = self._num_granted = min(most_free, self._gate.num_entered // _PART_LOOKED_AT)
             return self._function(element)
         finally:
             self._gate.leave()
 
+    def _most_free(self, alone: bool) -> int:
+        """How many calls the caller's thread may be granted at most, if it is the only one that has called of late."""
+        if not alone:
+            self._others_called = self._others_call = True
+            return 0
+        others_call, self._others_call = self._others_call, False
+        if others_call:
+            return 0
+        return _FEW_FREE if self._others_called else self._gate.num_entered
+
     def _is_due(self) -> bool:
         if self._refusal:
             raise ElementTooLarge(self._refusal)
-        if self._num_due:
+        if self._num_due or self._saw_promise:
             return True
         return self._gate.num_entered >= self._next_number and perf_counter_ns() >= self._next_ns
 
@@ -198,7 +221,8 @@ class MeasuredCalls:
         result = call_measured(self._saw, self._function, (element,), {})
         now = perf_counter_ns()
         self.num_measured += 1
-        self._num_due = max(0, self._num_due - 1)
+        with self._counting:
+            self._num_due = max(0, self._num_due - 1)
         if self._saw_promise and went and self.temporary_bytes == before:
             self._watch.expect_promises()
         self._saw_promise = False
@@ -222,7 +246,8 @@ class MeasuredCalls:
     def _explained(self, num_due: int) -> None:
         """There is no more reason to look for one; some more calls are measured for good measure."""
         assert self._watch is not None
-        self._alarmed, self._num_due = False, min(self._num_due, num_due)
+        with self._counting:
+            self._alarmed, self._num_due = False, min(self._num_due, num_due)
         self._watch.rearm()
 
     def _saw(self, nbytes: int) -> None:

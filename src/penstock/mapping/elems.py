@@ -36,14 +36,20 @@ class Elems(NamedTuple):
     def spec(self) -> Spec:
         return self.dataset.node.spec
 
-    def sample(self) -> Dataset:
-        """Some elements to try a function on: the first ones; of arrays the first, the last, and some between."""
+    def first(self) -> Dataset:
+        """Some elements to try a function on, which a run must read: the first ones."""
+        return self.dataset.take(_SAMPLED)
+
+    def sample(self) -> list[Any] | None:
+        """Such elements where they are there already, as views: the first, the last, and some between."""
         arrays = self.arrays
-        if arrays is None or not arrays.gives_views or arrays.num_elements <= _SAMPLED:
-            return self.dataset.take(_SAMPLED)
-        step = -(-arrays.num_elements // (_SAMPLED - 2))
-        ends, between = arrays.every(arrays.num_elements - 1), arrays.every(step, step // 2)
-        return _dataset_of(FromTensorSlices(ends)).concatenate(_dataset_of(FromTensorSlices(between)))
+        if arrays is None or not arrays.gives_views:
+            return None
+        count = arrays.num_elements
+        if count <= _SAMPLED:
+            return arrays.views().rows()
+        step = -(-count // (_SAMPLED - 2))
+        return arrays.views(count - 1).rows() + arrays.views(step, step // 2).rows()
 
 
 def elems_of(elems: Any) -> Elems:

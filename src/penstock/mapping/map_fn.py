@@ -10,22 +10,26 @@ from __future__ import annotations
 import dataclasses
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any, Literal
 
 import numpy as np
 
+from ..block import Block
 from ..dataset import Dataset
-from ..element import nbytes_of
+from ..element import Structure, nbytes_of
 from ..errors import BadArgument, BadType, PenstockError
 from ..frames import no_end
-from ..memory.ledger import format_bytes
-from ..ops.calling import check_callable
+from ..memory.ledger import Ledger, format_bytes
+from ..ops.calling import as_result, call, check_callable
 from ..ops.map import Map
 from ..options import AUTOTUNE, Options
 from ..plan.node import Node, Origin, caller_origin, located
+from ..plan.op import show
 from ..runtime.epochs import Epochs
+from ..runtime.process_pool import budget_bytes, process_pool
 from ..runtime.progress import ProgressBar
 from ..runtime.run import Run
 from ..spec import UNSEEN, Spec, map_specs
@@ -119,7 +123,12 @@ class MapFn(Map):
 
     result_spec: Any = dataclasses.field(default=UNSEEN, kw_only=True)
 
-    internal = (*Map.internal, "vectorized", "num_parallel_calls", "result_spec")  # none of these are the user's words
+    # None of these are the user's words. Nor is the function as it is called: no position of such a run is kept, so
+    # what it has captured need not be looked at.
+    internal = (*Map.internal, "map_func", "vectorized", "num_parallel_calls", "result_spec")
+
+    def describe(self) -> str:
+        return f"{self.name}({show(self.map_func)})"
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(self.result_spec, inputs[0].cardinality)
@@ -150,15 +159,16 @@ class _Work:
     def compile(self, compilers: tuple[str, ...]) -> None:
         """Has `fn` compiled by the first that takes it."""
         self._asked_for_jit = True
-        # An epoch of its own, as `element_spec` has: what the run will shuffle must not depend on it.
-        sample: list[Any] = []
-        with Dataset(self._elems.sample().node, self._options).run() as run:
-            room, held_bytes = run.ledger.share("map_fn").free_bytes // 2, 0
-            for row in run:
-                sample.append(row)
-                held_bytes += nbytes_of(row)
-                if len(sample) >= FEWEST_COMPARED and held_bytes > room // 4:
-                    break
+        rows = self._elems.sample()
+        if rows is not None:
+            memory = self._options.memory
+            room = (process_pool().free_bytes if memory is None else budget_bytes(memory)) // 2
+            sample = _first_of(rows, room // 4)
+        else:
+            # An epoch of its own, as `element_spec` has: what the run will shuffle must not depend on it.
+            with Dataset(self._elems.first().node, self._options).run() as run:
+                room = run.ledger.share("map_fn").free_bytes // 2
+                sample = _first_of(run, room // 4)
         if not sample:
             return
         try:
@@ -190,21 +200,35 @@ class _Work:
         )
 
     def _run_compiled(self, made: Compiled, results: Results) -> None:
-        op = MapFn(made, made.num_parallel_calls, vectorized=True, result_spec=made.result_spec)
         self.returns_list = made.returns_list
-        with self._mapped(op).run() as run:
-            share = run.ledger.share("temporaries of fn")
-            lease = share.acquire(0)
-            try:
-                reserve(share, lease, made.temporary_bytes, made.num_at_once, "a call of the compiled fn")
+        if not self._run_at_once(made, results):
+            op = MapFn(made, made.num_parallel_calls, vectorized=True, result_spec=made.result_spec)
+            with self._mapped(op).run() as run, _reserved_for(made, run.ledger):
                 fewest = made.chunk if made.takes_full_chunks else 1
                 self._write_all(run, results, f"map_fn, {made.compiler}", made.chunk, fewest)
-            finally:
-                lease.release()
         self._tell(
             f"fn compiled with {made.compiler}, {made.chunk:,} elements at a time, "
             f"{format_bytes(made.temporary_bytes)} beside their results"
         )
+
+    def _run_at_once(self, made: Compiled, results: Results) -> bool:
+        """Whether arrays are one chunk, for which no pipeline is needed: then all is done."""
+        arrays = self._elems.arrays
+        if arrays is None or not arrays.gives_views or not made.takes_full_chunks or arrays.num_elements > made.chunk:
+            return False
+        pool = process_pool() if self._options.memory is None else None
+        ledger = Ledger(budget_bytes(self._options.memory) if pool is None else pool.total_bytes, pool)
+        try:
+            with _reserved_for(made, ledger):
+                try:
+                    result = as_result(call(made, arrays.views().as_element()))
+                except Exception:  # a pipeline will find it as well, and the element that it came of
+                    return False
+                structure = Structure.of(result)
+                results.put(Block.of_columns(structure, structure.flatten(result), arrays.num_elements))
+        finally:
+            ledger.close()
+        return True
 
     def _mapped(self, op: MapFn) -> Dataset:
         dataset = self._elems.dataset
@@ -234,6 +258,30 @@ class _Work:
     def _tell(self, text: str) -> None:
         self.told = f"map_fn: {text}"
         _LOG.info(self.told)
+
+
+@contextmanager
+def _reserved_for(made: Compiled, ledger: Ledger) -> Iterator[None]:
+    """Within it what calls of a compiled function take is on a ledger."""
+    share = ledger.share("temporaries of fn")
+    lease = share.acquire(0)
+    try:
+        reserve(share, lease, made.temporary_bytes, made.num_at_once, "a call of the compiled fn")
+        yield
+    finally:
+        lease.release()
+
+
+def _first_of(rows: Iterable[Any], most_bytes: int) -> list[Any]:
+    """As many as take no more than so much together, and a few however large they are."""
+    sample: list[Any] = []
+    held_bytes = 0
+    for row in rows:
+        sample.append(row)
+        held_bytes += nbytes_of(row)
+        if len(sample) >= FEWEST_COMPARED and held_bytes > most_bytes:
+            break
+    return sample
 
 
 def _empty(elems: Elems) -> Any:

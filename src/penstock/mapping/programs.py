@@ -1,22 +1,29 @@
 """Programs that JAX compiled, kept for the next call of `map_fn`.
 
-A function is traced in each call, which takes about a millisecond, and what JAX made of it says whether it was compiled
-before: operations, their arguments, and every number that the function had at hand. So whatever a function has captured
-may change, and functions may come and go: nothing is looked up by the function, and nothing of the user's is kept.
+What JAX made of a function when it traced it says whether it was compiled before: operations, their arguments, and
+every number that the function had at hand. So whatever a function has captured may change, and functions may come and
+go: nothing is looked up by the function, and nothing of the user's is kept.
+
+To trace a function takes a millisecond or more. Where all that it refers to is plain (`frozen`), it is not traced again
+either: a copy of it is kept, with those values in it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
+import functools
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
+from .frozen import frozen
 from .recent import Recent
 
-__all__ = ["MOST_CONSTANT_BYTES", "Program", "compiled_program"]
+__all__ = ["MOST_CONSTANT_BYTES", "Program", "Vectorized", "vectorized"]
 
+# As many shapes of chunks are kept of a function.
+_MOST_SHAPES = 4
 #: Programs with larger arrays in them are not kept: they would stay in memory, on nobody's account.
 MOST_CONSTANT_BYTES = 1 << 16
 
@@ -35,21 +42,63 @@ class Program:
     executable: Any
     agreed: bool = False
 
+    @functools.cached_property
+    def temporary_bytes(self) -> int:
+        """Elements (which XLA may copy, and which are filled up), results, and what lies between."""
+        account = self.executable.memory_analysis()
+        given, made = account.argument_size_in_bytes, account.output_size_in_bytes
+        return int(2 * given + made + account.temp_size_in_bytes)
+
 
 _recent: Recent[Program] = Recent()
+_functions: Recent[Vectorized] = Recent()
 
 
-def compiled_program(traced: Any) -> Program:
-    """What JAX traced, compiled: anew, or when the same was compiled before."""
+def vectorized(function: Callable[[Any], Any]) -> Vectorized:
+    """A function of whole chunks: one that was traced before, where nothing that it depends on has changed."""
+    import jax
+
+    known = frozen(function, (jax, jax.numpy, jax.lax, jax.nn), is_run=True)
+    if known is None:
+        return Vectorized(function)
+    key, copy = known
+    return _functions.get(key, lambda: Vectorized(copy, key))
+
+
+class Vectorized:
+    """A function of elements stacked, `jit` of `vmap`, and the programs for chunks of several shapes.
+
+    Args:
+        function: The user's, or a copy.
+        key: Under which this is kept, if it is.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], key: Hashable = None) -> None:
+        import jax
+
+        self._jitted = jax.jit(jax.vmap(function))
+        self._key = key
+        # Of what was traced, which JAX keeps as well, and makes anew if it was told to see things differently.
+        self._program_keys: Recent[Hashable] = Recent(_MOST_SHAPES)
+
+    def program(self, shapes: Any) -> Program:
+        """The program for chunks of these shapes, compiled now or before."""
+        traced = self._jitted.trace(shapes)
+        try:
+            key = self._program_keys.get(traced.jaxpr, lambda: _key_of(traced))
+        except (_NoKey, TypeError):
+            _functions.forget(self._key)  # with what was traced it would keep large arrays
+            return Program(traced.lower().compile())
+        return _recent.get(key, lambda: Program(traced.lower().compile()))
+
+
+def _key_of(traced: Any) -> Hashable:
     import jax
 
     trees = (jax.tree.structure(traced.args_info), jax.tree.structure(traced.out_info))
-    try:
-        key: Hashable = (trees, _Key().of(traced.jaxpr))
-        hash(key)
-    except (_NoKey, TypeError):
-        return Program(traced.lower().compile())
-    return _recent.get(key, lambda: Program(traced.lower().compile()))
+    key = (trees, _Key().of(traced.jaxpr))
+    hash(key)  # a TypeError where some part of it cannot be
+    return key
 
 
 class _Key:

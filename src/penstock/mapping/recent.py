@@ -30,5 +30,9 @@ class Recent(Generic[T]):
             self._made.pop(old, None)
         return made
 
+    def forget(self, key: Hashable) -> None:
+        """Whatever was made of `key` is not kept any more."""
+        self._made.pop(key, None)
+
     def __len__(self) -> int:
         return len(self._made)

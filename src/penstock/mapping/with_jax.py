@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..memory.transit import MOST_SINGLY
 from .jit import NotCompiled
-from .programs import Program, compiled_program
+from .programs import Program, vectorized
 
 __all__ = ["MEASURES_CALLS", "JaxChunks", "chunks_of", "context"]
 
@@ -30,12 +31,21 @@ def context() -> Iterator[None]:
     """64-bit numbers, as in NumPy, whatever JAX is told elsewhere; and the memory that the budget speaks of."""
     import jax
 
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+    with jax.enable_x64(True), jax.default_device(_processor()):
         yield
+
+
+@functools.cache
+def _processor() -> Any:
+    import jax
+
+    return jax.local_devices(backend="cpu")[0]
 
 
 class JaxChunks:
     """A program for chunks of one size. Smaller ones are filled up; a few of them, and they get a program of their own.
+
+    To be made in the `context`.
 
     Args:
         function: The user's.
@@ -50,16 +60,12 @@ class JaxChunks:
     def __init__(self, function: Callable[[Any], Any], columns: Any, chunk: int) -> None:
         import jax
 
-        self._vectorized = jax.jit(jax.vmap(function))
+        self._vectorized = vectorized(function)
         self._columns = jax.tree.map(lambda column: column[:1], columns)
         self.chunk = chunk
         self._programs = {chunk: self._compiled(chunk)}
         self._num_calls: dict[int, int] = {}
-        account = self._programs[chunk].executable.memory_analysis()
-        #: Elements (which XLA may copy, and which are filled up), results, and what lies between.
-        self.temporary_bytes = (
-            2 * account.argument_size_in_bytes + account.output_size_in_bytes + account.temp_size_in_bytes
-        )
+        self.temporary_bytes = self._programs[chunk].temporary_bytes
 
     @property
     def agreed(self) -> bool:
@@ -75,17 +81,16 @@ class JaxChunks:
         def shape(column: np.ndarray) -> Any:
             return jax.ShapeDtypeStruct((chunk, *column.shape[1:]), column.dtype)
 
-        with context():
-            return compiled_program(self._vectorized.trace(jax.tree.map(shape, self._columns)))
+        return self._vectorized.program(jax.tree.map(shape, self._columns))
 
     def __call__(self, columns: Any) -> Any:
         import jax
 
         size = len(jax.tree.leaves(columns)[0])
-        chunk = self._chunk_for(size)
-        if size < chunk:
-            columns = jax.tree.map(lambda column: _filled_up(column, chunk), columns)
         with context():
+            chunk = self._chunk_for(size)
+            if size < chunk:
+                columns = jax.tree.map(lambda column: _filled_up(column, chunk), columns)
             return jax.tree.map(lambda result: np.asarray(result)[:size], self._programs[chunk].executable(columns))
 
     def _chunk_for(self, size: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.mapping.calls import MeasuredCalls
 from penstock.mapping.elems import only_part
+from penstock.mapping.growth import GrowthWatch
 from penstock.memory.ledger import Ledger
 
 PATIENCE_S = 20
@@ -58,4 +59,55 @@ def test_a_call_does_not_begin_beside_one_that_has_asked_for_much(size: int, wai
         assert calls.num_measured == measured_at + waits
     finally:
         may_end.set()
+        calls.close()
+
+
+def test_an_alarm_that_comes_while_a_call_looks_at_promises_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = MeasuredCalls(lambda element: element, only_part, num_parallel_calls=2)
+    results: Any = SimpleNamespace(written_bytes=0)
+    calls.begin(Ledger(16_000_000), results)
+    entry = calls.entry()
+
+    def sees_promise(watch: GrowthWatch) -> bool:
+        monkeypatch.undo()
+        calls._alarm()  # as the thread does that watches
+        return True
+
+    try:
+        for _ in range(NUM_FIRST):
+            in_thread(entry, 0).join()
+        monkeypatch.setattr(GrowthWatch, "sees_promise", sees_promise)
+        measured_at = calls.num_measured
+        for _ in range(NUM_FIRST):
+            in_thread(entry, 0).join()
+        assert calls.num_measured == measured_at + NUM_FIRST  # all are due, not the next alone
+    finally:
+        calls.close()
+
+
+def test_few_calls_are_looked_at_once_no_other_thread_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when threads turn out to be of no use."""
+    num_careful = [0]
+    with_care = MeasuredCalls._with_care
+
+    def counted(calls: MeasuredCalls, element: Any) -> Any:
+        num_careful[0] += 1
+        return with_care(calls, element)
+
+    monkeypatch.setattr(MeasuredCalls, "_with_care", counted)
+    calls = MeasuredCalls(lambda element: element, only_part, num_parallel_calls=2)
+    results: Any = SimpleNamespace(written_bytes=0)
+    calls.begin(Ledger(16_000_000), results)
+    entry = calls.entry()
+    try:
+        for _ in range(NUM_FIRST):
+            in_thread(entry, 0).join()
+            entry(0)
+        assert num_careful == [2 * NUM_FIRST]  # all, while both call
+        for _ in range(NUM_FIRST * 10):
+            entry(0)
+        assert num_careful[0] < NUM_FIRST * 4
+        in_thread(entry, 0).join()
+        assert calls._num_free <= 16  # which threads may come to have, if they are tried again
+    finally:
         calls.close()

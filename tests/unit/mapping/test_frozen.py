@@ -7,8 +7,11 @@ from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.nn import relu
 
 import penstock as ps
 from penstock.mapping import with_numba
@@ -86,6 +89,24 @@ def by_function(x: Any) -> Any:
 ])  # fmt: skip
 def test_what_refers_to_more_than_plain_values_has_none(function: Any) -> None:
     assert frozen(function) is None
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x * np.load("factor.npy"),
+    lambda x: x + sum([np.random.rand() for _ in range(2)]),
+    lambda x: x * len(vars()),
+])  # fmt: skip
+def test_what_is_run_to_be_compiled_must_not_look_elsewhere(function: Any) -> None:
+    assert frozen(function) is not None
+    assert frozen(function, is_run=True) is None
+
+
+def test_modules_of_other_libraries_are_plain_where_that_is_said() -> None:
+    def function(x: Any) -> Any:
+        return jnp.abs(relu(x))
+
+    assert frozen(function) is None
+    assert frozen(function, (jnp, jax.nn)) is not None
 
 
 def test_loops_are_kept_and_nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import collections
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import penstock as ps
 from penstock.mapping import jit as jit_module
 from penstock.mapping import programs
 from penstock.mapping.recent import Recent
-from penstock.mapping.with_jax import JaxChunks
+from penstock.mapping.with_jax import JaxChunks, context
 from penstock.runtime.temporaries import call_measured
 
 MB = 1_000_000
@@ -21,6 +22,7 @@ ROWS = np.random.default_rng(1).normal(size=(5000, 4))
 @pytest.fixture(autouse=True)
 def no_program_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_recent", Recent())
+    monkeypatch.setattr(programs, "_functions", Recent())
 
 
 @pytest.fixture
@@ -320,14 +322,16 @@ def test_chunks_of_jax_are_as_large_as_there_is_room_for() -> None:
 
 
 def test_a_chunk_that_is_not_full_is_filled_up_with_an_element() -> None:
-    program = JaxChunks(lambda x: 1 / x, np.arange(1.0, 3.0), 8)
+    with context():
+        program = JaxChunks(lambda x: 1 / x, np.arange(1.0, 3.0), 8)
     with np.errstate(all="raise"):
         assert program(np.array([4.0, 2.0])).tolist() == [0.25, 0.5]
 
 
 def test_small_chunks_that_come_often_get_a_program_of_their_own() -> None:
     """Threads hand over a few elements at a time: each must not cost as much as thousands."""
-    program = JaxChunks(lambda x: x * 2, np.arange(3), 4096)
+    with context():
+        program = JaxChunks(lambda x: x * 2, np.arange(3), 4096)
     for size in (10, 10, 10, 11, 4000):
         assert program(np.arange(size)).tolist() == [x * 2 for x in range(size)]
     assert sorted(program._programs) == [16, 4096]
@@ -354,3 +358,17 @@ def test_chunks_are_full_however_long_they_take(sizes_called: list[int]) -> None
     sizes_called.clear()
     ps.map_fn(outer_sums, np.ones((10, 300)), memory="16MB", jit="jax")
     assert sizes_called == [4, 5, 5]  # few to compare, where the program has agreed before
+
+
+def test_an_error_in_compiled_code_says_which_element_it_was() -> None:
+    def refuse(y: Any) -> Any:
+        if y == 58:  # none of those that are compared
+            raise ValueError("no 58")
+        return np.asarray(y) + 1
+
+    def fn(x: Any) -> Any:
+        return jax.pure_callback(refuse, jax.ShapeDtypeStruct((), np.float64), x, vmap_method="sequential")
+
+    with jax.enable_x64(True), pytest.raises(Exception, match="callback") as caught:
+        ps.map_fn(fn, np.arange(100.0), jit="jax")
+    assert "element 58" in caught.value.__notes__[-1]

@@ -4,6 +4,7 @@ import gc
 import types
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -31,6 +32,21 @@ def num_compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", counted)
     monkeypatch.setattr(programs, "_recent", Recent())
+    monkeypatch.setattr(programs, "_functions", Recent())
+    return count
+
+
+@pytest.fixture
+def num_traced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts functions that are traced."""
+    count = [0]
+    vmap = jax.vmap
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        count[0] += 1
+        return vmap(*args, **kwargs)
+
+    monkeypatch.setattr(jax, "vmap", counted)
     return count
 
 
@@ -159,3 +175,52 @@ def test_the_last_ones_are_kept(monkeypatch: pytest.MonkeyPatch, num_compiled: l
     assert (len(programs._recent), num_compiled) == (2, [3])
     mapped(lambda x: x + 2.0)
     assert num_compiled == [4]
+
+
+def test_a_function_of_plain_values_is_traced_once(num_traced: list[int]) -> None:
+    for factor in (2.0, 3.0, 2.0, 3.0):
+        np.testing.assert_array_equal(mapped(lambda x, factor=factor: jnp.abs(x) * factor), ELEMS * factor)
+    for elems in (ELEMS[:50], ELEMS.astype(np.float32), ELEMS):
+        np.testing.assert_array_equal(mapped(times_three, elems), elems * 3)
+    assert num_traced == [3]
+
+
+def test_a_function_that_reads_what_may_change_is_traced_anew(tmp_path: Path, num_traced: list[int]) -> None:
+    path = str(tmp_path / "factor.npy")
+    for factor in (2.0, 2.0, 3.0):
+        np.save(path, factor)
+        np.testing.assert_array_equal(mapped(lambda x: x * float(np.load(path))), ELEMS * factor)
+    assert num_traced == [3]
+
+
+def test_a_function_is_traced_anew_for_jax_told_otherwise() -> None:
+    rows = np.ones((20, 2))
+
+    def spread(x: Any) -> Any:
+        return x + np.ones((3, 2))  # by NumPy, unless x is JAX's
+
+    np.testing.assert_array_equal(mapped(spread, rows), np.full((20, 3, 2), 2.0))
+    with jax.numpy_rank_promotion("raise"), pytest.warns(RuntimeWarning, match="jit was of no use"):
+        ps.map_fn(spread, rows, jit="jax")
+    np.testing.assert_array_equal(mapped(spread, rows), np.full((20, 3, 2), 2.0))
+
+
+def test_a_copy_of_a_function_is_kept_and_not_the_function() -> None:
+    def map_once() -> Any:
+        def twice(x: Any) -> Any:
+            return x * 2
+
+        mapped(twice)
+        return weakref.ref(twice)
+
+    gone = map_once()
+    gc.collect()
+    assert gone() is None
+    assert len(programs._functions) == 1
+
+
+def test_a_function_that_made_large_arrays_is_not_kept() -> None:
+    count = programs.MOST_CONSTANT_BYTES // 8 + 1
+    results = mapped(lambda x, count=count: jnp.asarray(np.arange(float(count)))[x.astype(int)])
+    np.testing.assert_array_equal(results, ELEMS)
+    assert (len(programs._functions), len(programs._recent)) == (0, 0)
