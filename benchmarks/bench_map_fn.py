@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.workload import Batch, Contender, Epoch, Target, Workload
 
 ROWS, QUICK_ROWS = 1_000_000, 200_000
+FEW_ROWS = 1_000
 LOOP_ROWS = 50_000  # at the rates of a call for each element more would take too long
 VECTORIZED_ROWS = 5_000  # whose arrays, all at a time, are 400 MB
 REPEATS = 10_000
@@ -101,5 +102,24 @@ WORKLOADS = (
         make_data=numbers,
         rows=ROWS,
         quick_rows=QUICK_ROWS,
+    ),
+    Workload(
+        "map-fn-few",
+        "the same of 1,000 numbers, again and again",
+        (
+            Contender("penstock, jit", "penstock", build_penstock_jax, ("penstock", "jax")),
+            Contender("penstock", "penstock", build_penstock, ("penstock",)),
+            Contender("tf.map_fn", "tf.data", build_tf_map_fn, ("tensorflow",)),
+            Contender("tf.vectorized_map", "tf.data", build_tf_vectorized_map, ("tensorflow",)),
+            Contender("hand: Python loop", "hand", build_python_loop),
+        ),
+        (
+            Target("penstock, jit", 10.0, over="tf.map_fn"),
+            Target("penstock, jit", 1.0, over="tf.vectorized_map"),
+        ),
+        limit="hand: Python loop",
+        make_data=numbers,
+        rows=FEW_ROWS,
+        quick_rows=FEW_ROWS,
     ),
 )

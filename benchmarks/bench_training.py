@@ -1,10 +1,12 @@
 """How many rows a second does a training loop take, fed by penstock and by what its framework brings along?
 
-`train-cnn` is a real step, of a small convolutional network: the loop must not wait for its input. In `train-input-tf`
-and `train-input-torch` the step is one sum, so that input is what takes the time; in TensorFlow, where even such a step
-takes 0.3 ms, the images are bytes that the pipeline makes numbers of, as users write it. `train-step-tf` has them as
-numbers already: there the step is most of the time. `train-tensors` has no step at all, and batches of 16 rows that are
-views: what is left is what tensors cost, next to plain arrays (seconds for each batch: 16 divided by the rate).
+`train-cnn` is a real step, of a small convolutional network: the loop must not wait for its input. `train-cnn-fit` has
+one with larger activations, megabytes that TensorFlow takes and frees in each step, under a budget of 64 MB: that must
+not be felt there. In `train-input-tf` and `train-input-torch` the step is one sum, so that input is what takes the
+time; in TensorFlow, where even such a step takes 0.3 ms, the images are bytes that the pipeline makes numbers of, as
+users write it. `train-step-tf` has them as numbers already: there the step is most of the time. `train-tensors` has no
+step at all, and batches of 16 rows that are views: what is left is what tensors cost, next to plain arrays (seconds for
+each batch: 16 divided by the rate).
 """
 
 from __future__ import annotations
@@ -61,6 +63,12 @@ def penstock_scaled_to_tf(data: Data) -> Any:
 
 def penstock_to_keras(data: Data) -> Any:
     return penstock_dataset(data).to_keras()
+
+
+def penstock_in_64_mb(data: Data) -> Any:
+    import penstock as ps
+
+    return penstock_dataset(data).with_options(ps.Options(memory="64MB")).to_keras()
 
 
 def tf_dataset(data: Data) -> Any:
@@ -134,14 +142,16 @@ def in_tf(feed_of: Callable[[Data], Any], make_step: Callable[[], Any]) -> Calla
     return build
 
 
-def in_fit(feed_of: Callable[[Data], Any]) -> Callable[[Data], Epoch]:
-    """`model.fit` itself, whose rows are counted by its callback."""
+def in_fit(feed_of: Callable[[Data], Any], num_filters: tuple[int, ...] = ()) -> Callable[[Data], Epoch]:
+    """`model.fit` itself, on a linear model or a convolutional one; all its rows are taken to be trained on."""
 
     def build(data: Data) -> Epoch:
         import keras
 
+        layers = keras.layers
+        convolutions = [layers.Conv2D(count, 3, activation="relu") for count in num_filters]
         model = keras.Sequential(
-            [keras.Input((32, 32, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(10)]
+            [keras.Input((32, 32, 3)), *convolutions, layers.GlobalAveragePooling2D(), layers.Dense(10)]
         )
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         feed = feed_of(data)
@@ -240,6 +250,13 @@ WORKLOADS = (
         beside_tf(in_tf(penstock_to_tf, cnn_step), in_tf(tf_dataset, cnn_step)),
         at_least(1.0, "tf.data"),
         rows=6400,
+    ),
+    training(
+        "train-cnn-fit",
+        "the images of train-cnn, a CNN of 32 and 64 filters, model.fit of Keras on TensorFlow, a budget of 64 MB",
+        beside_tf(in_fit(penstock_in_64_mb, (32, 64)), in_fit(tf_dataset, (32, 64))),
+        at_least(1.0, "tf.data"),
+        rows=3200,
     ),
     training(
         "train-input-tf",
