@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("fit_children.py")
-# Keras's epochs end while the pipeline is at work, with a batch or two more or less ready than in another epoch.
-CHANCE = 5
+# Keras's epochs end while the pipeline is at work, with a batch or two more or less ready than in another epoch. And
+# small objects come to lie between JAX's arrays in the heap, which takes 1.6 batches, and up to 4: a `PyDataset` of two
+# workers that does the same by hand grows by 18. None of it goes on.
+CHANCE = 8
 
 
 @pytest.mark.timeout(400)  # frameworks take long to load on a busy machine
@@ -25,4 +27,4 @@ def test_a_fit_grows_no_more_than_with_arrays(backend: str, loaded_python: str) 
     batches = json.loads(done.stdout.splitlines()[-1])
     allowed = max(batches["arrays"], 0) + CHANCE
     assert batches["penstock"] < allowed, batches
-    assert batches["a leak"] > allowed, batches  # by one batch in each of some 16 epochs
+    assert batches["a leak"] > allowed, batches  # by one batch in each of some 20 epochs
