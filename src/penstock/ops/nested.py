@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter_ns
 from typing import Any
 
 from ..block import Block
@@ -28,8 +27,6 @@ __all__ = ["WHOLE_TURN", "CycleCursor"]
 WHOLE_TURN = 16
 # Elements that are woven at a time, at most: who takes ten does not pay for thousands.
 _MOST_WOVEN = 1024
-# A thread pays if an element takes longer to make than it takes to hand it over.
-_WORTH_A_THREAD_NS = 100_000
 _MOST_TUNED = 16
 
 
@@ -169,7 +166,9 @@ class CycleCursor(Cursor):
             return self._take_of_sure(slot, left)
         else:
             turn = min(left, self._block_length - self._given)
-            block = slot.feed.take(1) if slot.live else slot.feed.take(turn, self._demand(left, turn))
+            block = slot.take(1) if slot.live else slot.take(turn, self._demand(left, turn))
+            if slot.is_slow:
+                self._read_ahead(slot)
         if block is not None:
             if slot.carried is not None:
                 block = self._carrying.owned(block)
@@ -213,7 +212,7 @@ class CycleCursor(Cursor):
         for slot in slots:
             if slot.live or not slot.measured:
                 return False
-            part = slot.feed.peek(num_rounds * self._block_length)
+            part = slot.peek(num_rounds * self._block_length)
             if part is None or part.has_failures:
                 return False
             num_rounds = min(num_rounds, part.size // self._block_length)
@@ -223,9 +222,11 @@ class CycleCursor(Cursor):
         self._num_woven_given, self._before_woven = 0, self.state()
         taken = num_rounds * self._block_length
         for slot in slots:
-            slot.feed.skip(taken)
+            slot.skip(taken)
             if slot.left > 0:
                 slot.left -= taken
+            if slot.is_slow:
+                self._read_ahead(slot)
         parts = [part if part.size == taken else part[:taken] for part in parts]
         woven = interleaved(parts, self._block_length, self._context.arena.empty)
         self._woven = self._carrying.owned(woven) if self._carrying.has_any else woven
@@ -239,17 +240,22 @@ class CycleCursor(Cursor):
         return woven if not start and n >= woven.size else woven[start : start + n]
 
     def _first(self, slot: Slot) -> Block | None:
-        """The first element of a dataset; if it took long, or that is wished for, a thread reads on."""
-        start = perf_counter_ns()
+        """The first element of a dataset, which tells how large they are; if that is wished for, a thread reads on.
+
+        How long it took tells nothing: a file was opened for it.
+        """
         block = slot.feed.take(1)
-        slot.measured = True
+        slot.measured, slot.tuned = True, self._num_ahead == AUTOTUNE
         slot.left = UNKNOWN
         if block is not None:
             self._measure(block)
-            slow = perf_counter_ns() - start > _WORTH_A_THREAD_NS
-            if (slow if self._num_ahead == AUTOTUNE else self._turn < self._num_ahead) and self._may_read_ahead():
-                slot.read_ahead(self._context, self._turn + 1)
+            if self._turn < self._num_ahead:
+                self._read_ahead(slot)
         return block
+
+    def _read_ahead(self, slot: Slot) -> None:
+        if self._may_read_ahead():
+            slot.read_ahead(self._context, self._slots.index(slot) + 1)
 
     def _may_read_ahead(self) -> bool:
         """Whether one more thread may read ahead, and there is memory for what all of them may hold."""

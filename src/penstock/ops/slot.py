@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from time import perf_counter_ns
+
+from ..block import Block
 from ..cursor import Cursor, Feed, State
 from ..memory.ledger import Lease
 from ..options import AUTOTUNE
@@ -13,11 +16,29 @@ from .supply import Piece, is_live
 
 __all__ = ["Slot"]
 
+# A thread pays if an element takes longer to make than it takes to hand it over.
+_WORTH_A_THREAD_NS = 100_000
+
 
 class Slot:
     """A dataset that is being read, and what it takes to open it again."""
 
-    __slots__ = ("ahead", "before", "carried", "feed", "hold", "is_read", "left", "live", "measured", "number")
+    __slots__ = (
+        "_made",
+        "_making_ns",
+        "_num_slow",
+        "ahead",
+        "before",
+        "carried",
+        "feed",
+        "hold",
+        "is_read",
+        "left",
+        "live",
+        "measured",
+        "number",
+        "tuned",
+    )
 
     def __init__(self, piece: Piece, carried: Lease | None, node: Node, cursor: Cursor) -> None:
         self.number = piece.number
@@ -33,11 +54,55 @@ class Slot:
         self.feed = Feed(cursor)
         self.ahead = False
         self.measured = False
+        #: Whether a thread reads on as soon as that is seen to pay.
+        self.tuned = False
+        self._made = self._making_ns = self._num_slow = 0
+
+    def take(self, n: int, demand: int = 1) -> Block | None:
+        """The next 1 to n elements, cut after the first failure; None at the end."""
+        if not self.tuned:
+            return self.feed.take(n, demand)
+        start = perf_counter_ns()
+        block = self.feed.take(n, demand)
+        if block is not None:
+            self._took(block.size, start)
+            self._made += block.size
+        return block
+
+    def peek(self, n: int) -> Block | None:
+        """The next 1 to n elements, which stay to be taken or skipped; None at the end."""
+        if not self.tuned:
+            return self.feed.peek(n)
+        start = perf_counter_ns()
+        block = self.feed.peek(n)
+        if block is not None:
+            self._took(block.size, start)
+        return block
+
+    def skip(self, n: int) -> None:
+        """Passes over what was looked at."""
+        self.feed.skip(n)
+        self._made += n
+
+    def _took(self, num_elements: int, start_ns: int) -> None:
+        elapsed_ns = perf_counter_ns() - start_ns
+        self._making_ns += elapsed_ns
+        self._num_slow += elapsed_ns > num_elements * _WORTH_A_THREAD_NS
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether an element takes longer to make than to hand over, by all that were made; only if they were taken.
+
+        Once is no proof: somebody else may have had the processor.
+        """
+        is_known = self._num_slow > 1 and self.tuned and self.feed.is_empty
+        return is_known and self._making_ns > self._made * _WORTH_A_THREAD_NS
 
     def read_ahead(self, context: Context, account: int) -> None:
         """Lets a thread read on; only while nothing that was read lies ready."""
         self.feed = Feed(context.run_ahead(self.feed.cursor, AUTOTUNE, account))
         self.ahead = self.measured = True
+        self.tuned = False
 
     def state(self) -> State:
         return [self.number, self.before, int(self.ahead), self.feed.state()]

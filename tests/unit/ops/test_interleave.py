@@ -65,24 +65,48 @@ def test_no_more_threads_than_asked_for() -> None:
 
 
 def test_autotune_reads_slow_datasets_ahead() -> None:
-    second = threading.Event()
+    last = threading.Event()
 
     def slow(x: int) -> ps.Dataset:
         def wait(y: int) -> int:
-            if y == 0:
-                threading.Event().wait(0.002)
-            elif y == 1 and x == 0:
-                second.set()
+            threading.Event().wait(0.002)
+            if y == 4 and x == 0:
+                last.set()
             return y
 
-        return ps.Dataset.range(3).map(wait)
+        return ps.Dataset.range(6).map(wait)
 
     ds = ps.Dataset.range(2).interleave(slow, cycle_length=2, num_parallel_calls=ps.AUTOTUNE)
     with ds.run() as run:
-        next(run)  # the first of dataset 0: slow, so a thread takes over …
-        next(run)  # … and this is of dataset 1
-        next(run)
-        assert second.wait(timeout=30)
+        # After the first, two of each dataset are slow. The next is a thread's, which goes on.
+        assert [int(next(run)) for _ in range(7)] == [0, 0, 1, 1, 2, 2, 3]
+        assert last.wait(timeout=30)
+        assert len(our_threads()) >= 1
+        assert [int(x) for x in run] == [3, 4, 4, 5, 5]
+
+
+@pytest.mark.parametrize("batch", [None, 8])
+@pytest.mark.parametrize("slow, has_threads", [({0}, False), ({0, 5}, False), (set(range(0, 4000, 100)), True)])
+def test_autotune_has_threads_where_elements_are_slow_on_average(
+    slow: set[int], has_threads: bool, batch: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where one is because a file was opened for it, or somebody else had the processor."""
+    now = 0
+    monkeypatch.setattr("penstock.ops.slot.perf_counter_ns", lambda: now)
+
+    def inner(x: int) -> ps.Dataset:
+        def make(y: int) -> int:
+            nonlocal now
+            now += 20_000_000 if int(y) in slow else 1_000
+            return y
+
+        return ps.Dataset.range(4000).map(make)
+
+    ds = ps.Dataset.range(2).interleave(inner, cycle_length=2, num_parallel_calls=ps.AUTOTUNE)
+    with (ds if batch is None else ds.batch(batch)).run() as run:
+        had_threads = [len(our_threads()) > 0 for _ in run]
+    assert any(had_threads) == has_threads
+    assert len(had_threads) == 8000 // (batch or 1)
 
 
 def test_an_inner_error_does_not_count_in_its_turn() -> None:

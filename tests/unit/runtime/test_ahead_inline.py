@@ -64,13 +64,13 @@ def test_the_thread_comes_back_when_elements_become_dear() -> None:
 class Clocked(ListCursor):
     """Gives elements that take as long as its clock says, which is a microsecond, or 10 milliseconds for some."""
 
-    def __init__(self, rows: list[Any], dear: set[int]) -> None:
+    def __init__(self, rows: list[Any], dear: set[int], each_ns: int = 1_000) -> None:
         super().__init__(rows)
-        self._dear = dear
+        self._dear, self._each_ns = dear, each_ns
         self.now = 0
 
     def pull(self, n: int) -> Block | None:
-        self.now += 10_000_000 if self.place in self._dear else 1_000
+        self.now += 10_000_000 if self.place in self._dear else self._each_ns
         return super().pull(n)
 
 
@@ -94,6 +94,47 @@ def test_a_moment_without_the_processor_is_no_reason_for_the_thread_to_come_back
     cursor.close()
     assert chosen == ({2, "inline"} if comes_back else {"inline"})
     assert meter.chosen["buffer_size"] == "inline" or 19_950 in dear
+
+
+@pytest.mark.parametrize("making_ns, waited_ns, tries", [
+    (40_000, 0, True),
+    (60_000, 0, False),
+    (60_000, 14_000, False),  # a quarter of it is little: several threads make others meanwhile
+    (60_000, 16_000, True),
+    (140_000, 400_000, True),
+    (160_000, 400_000, False),  # that is no wait for the interpreter any more
+])  # fmt: skip
+def test_the_consumer_tries_for_itself_what_may_be_cheap_if_it_waits_for_it(
+    making_ns: int, waited_ns: int, tries: bool
+) -> None:
+    cursor, _, meter = ahead(ListCursor(list(range(10))), 2)
+    cursor._made, cursor._making_ns = 64, 64 * making_ns
+    cursor._taken, cursor._waited_ns = 60, 60 * waited_ns
+    cursor._leave_if_of_no_use()
+    assert (meter.chosen["buffer_size"] == "inline") == tries
+    cursor.close()
+
+
+@pytest.mark.parametrize("waited_ns, inline_ns, stays", [
+    (200_000, 40_000, True),
+    (40_000, 45_000, True),
+    (200_000, 120_000, True),
+    (100_000, 120_000, False),
+    (200_000, 5_000_000, False),
+])  # fmt: skip
+def test_the_consumer_goes_on_for_itself_if_it_waited_longer_than_that_takes(
+    waited_ns: int, inline_ns: int, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Clocked(list(range(40)), dear=set(), each_ns=inline_ns)
+    monkeypatch.setattr(ahead_module, "perf_counter_ns", lambda: source.now)
+    cursor, _, meter = ahead(source, 2)
+    cursor._made, cursor._making_ns = 64, 64 * 140_000
+    cursor._taken, cursor._waited_ns = 60, 60 * waited_ns
+    cursor._leave_if_of_no_use()
+    chosen = [cursor.pull(1) and meter.chosen["buffer_size"] for _ in range(40)]
+    assert chosen[:7] == ["inline"] * 7
+    assert (chosen[9] == "inline") == stays
+    cursor.close()
 
 
 def test_what_is_dear_is_never_made_in_the_callers_thread() -> None:

@@ -1,7 +1,9 @@
 """Working ahead: a thread makes elements ready before they are asked for (`prefetch`).
 
 Handing something over from one thread to another takes tens of microseconds. What is made in less gains nothing from a
-thread: once that is measured, the consumer pulls for itself and nothing is held ready, until elements become dear.
+thread: once that is measured, the consumer pulls for itself and nothing is held ready, until elements become dear. What
+the thread measures has waits for the interpreter in it, long ones where several threads read ahead. So where it is not
+sure, and the consumer waits too, the consumer tries for itself, and goes on if it waited longer than that takes.
 """
 
 from __future__ import annotations
@@ -29,6 +31,13 @@ _MOST_AHEAD = 64
 # A hand-over costs about as much as making something this dear. The thread comes back only well above it.
 _CHEAP_NS = 50_000
 _DEAR_NS = 2 * _CHEAP_NS
+# Up to here what the thread measures is not sure: if the consumer waits for such a part of it, it tries for itself.
+_UNSURE_NS = 3 * _CHEAP_NS
+_WAITED_PART = 4
+# Who waits for the interpreter gets it after 5 ms, as one of several perhaps. What is longer was another wait.
+_LONGEST_WAIT_NS = 20_000_000
+# The consumer judges by so many of its own pulls at least.
+_FEWEST_PULLS = 8
 # In the thread no pull counts for more: the rest may have been waiting for the interpreter. The consumer counts all,
 # from the third that is so long: before, somebody else may have had the processor.
 _CONTENDED_NS = 4 * _CHEAP_NS
@@ -82,6 +91,10 @@ class AheadCursor(Cursor):
         self._made = 0
         self._making_ns = 0
         self._num_long = 0  # of those remembered, the consumer's own that took long
+        # How long the consumer has waited for what it took, since the thread began, or began again.
+        self._taken = self._waited_ns = 0
+        self._is_doubted = False
+        self._num_inline = 0
         self._trial = self._untried = _TRIAL_ELEMENTS
         self._threads = Threads("ahead")
         ready = self._ready
@@ -135,9 +148,8 @@ class AheadCursor(Cursor):
                 # Not before the item is there: the consumer would take an error for the end.
                 self._ended = item.block is None
                 self._untried -= item.size
-                if self._untried <= 0 and self._hand_over_ns() < _CHEAP_NS:
-                    self._inline = True
-                    self._note()
+                if self._untried <= 0 and not self._inline:
+                    self._leave_if_of_no_use()
                 changed.notify_all()
                 if self._ended:
                     return
@@ -205,12 +217,23 @@ class AheadCursor(Cursor):
         """What it takes to make as much as is handed over at a time."""
         return self._making_ns * min(self._demand, self._capacity) // max(1, self._made)
 
+    def _leave_if_of_no_use(self) -> None:
+        """Leaves the input to the consumer if what is handed over is cheap, or may well be."""
+        hand_over_ns = self._hand_over_ns()
+        is_waited_for = self._waited_ns * _WAITED_PART * self._made > self._making_ns * self._taken
+        self._is_doubted = hand_over_ns >= _CHEAP_NS
+        if not self._is_doubted or (hand_over_ns < _UNSURE_NS and is_waited_for):
+            self._inline = True
+            self._made = self._making_ns = self._num_inline = 0
+            self._note()
+
     # --- in the consumer ---
 
     def pull(self, n: int) -> Block | None:
         if self._inline and not self._ready:
             return self._pull_inline(n)
         changed = self._threads.changed
+        asked_ns = perf_counter_ns()  # before the lock: its holder may have to wait for the interpreter
         with changed:
             self._demand = n
             self._take_back()
@@ -220,7 +243,6 @@ class AheadCursor(Cursor):
                 first.lease.come_first()
             if not self._threads.count and not self._ended:
                 self._threads.start(self._work)
-            start = perf_counter_ns()
             if not self._ready and not self._ended:
                 self._grow()
                 self._wanted = True
@@ -228,7 +250,10 @@ class AheadCursor(Cursor):
             while not self._ready and not self._ended:
                 self._threads.wait()
             self._wanted = False
-            self._meter.waiting_ns += perf_counter_ns() - start
+            waited_ns = perf_counter_ns() - asked_ns
+            self._meter.waiting_ns += waited_ns
+            if self._taken:  # the first takes as long as it takes to begin
+                self._waited_ns += min(waited_ns, _LONGEST_WAIT_NS)
             if not self._ready:
                 return None
             item = self._ready[0]
@@ -241,6 +266,7 @@ class AheadCursor(Cursor):
             if item.stowed:
                 self._stowage.bring_back(item)
             block = item.take(n)
+            self._taken += block.size
             self._gave(n, block.size)
             if item.empty:
                 self._given = item.lease
@@ -286,15 +312,22 @@ class AheadCursor(Cursor):
             return None
         self._num_long += elapsed > _CONTENDED_NS
         self._measure(block.size, elapsed if self._num_long > _NUM_STALLS else min(elapsed, _CONTENDED_NS))
-        if self._hand_over_ns() > _DEAR_NS:
-            with self._threads.changed:
-                self._inline = False
-                self._made = self._making_ns = self._num_long = 0
-                self._trial = min(2 * self._trial, _MOST_TRIED)
-                self._untried = self._trial
-                self._note()
-                self._threads.changed.notify_all()
+        self._num_inline += 1
+        if self._num_inline >= _FEWEST_PULLS and self._hand_over_ns() > (_CHEAP_NS if self._is_doubted else _DEAR_NS):
+            self._call_back()
         return block
+
+    def _call_back(self) -> None:
+        """Has the thread go on, if the consumer waited for it for less time than it takes now."""
+        if self._making_ns * self._taken <= self._waited_ns * self._made:
+            return
+        with self._threads.changed:
+            self._inline = False
+            self._made = self._making_ns = self._num_long = self._taken = self._waited_ns = 0
+            self._trial = min(2 * self._trial, _MOST_TRIED)
+            self._untried = self._trial
+            self._note()
+            self._threads.changed.notify_all()
 
     def _grow(self) -> None:
         """The consumer came to an empty buffer that had been full: a larger one would have helped."""
