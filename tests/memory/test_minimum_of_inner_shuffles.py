@@ -38,7 +38,12 @@ def check_minimum_is_enough(build: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("repeats", [1, 2])
-def test_the_minimum_is_enough(case: str, repeats: int) -> None:
+@pytest.mark.parametrize("inline", [False, True])
+def test_the_minimum_is_enough(case: str, repeats: int, inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the thread that works ahead leaves it to the consumer, who asks for many at once."""
+    if inline:
+        monkeypatch.setattr("penstock.runtime.backends.ahead._CHEAP_NS", 10**12)
+        monkeypatch.setattr("penstock.runtime.backends.ahead._TRIAL_ELEMENTS", 8)
     count, size, buffer_size, cycle_length = CASES[case]
 
     def inner(i: Any) -> Any:

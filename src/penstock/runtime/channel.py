@@ -118,12 +118,19 @@ class Admission:
         """The same for who makes a block on demand, and has nothing else in flight: as many as are sure to fit."""
         share = self._share
         if size > 1 and self._measured:
-            each = max(1, share.planned_bytes, int(self._largest_each * _GROWTH))
+            each = self._each_bytes()
             size = min(size, share.spare_bytes // each)
             lease = share.try_acquire(size * each) if size > 1 and share.may_work_ahead(size * each) else None
             if lease is not None:
                 return size, lease
         return 1, share.acquire(0)
+
+    def num_fitting(self, size: int) -> int:
+        """How many of so many elements, made on demand, leave half of what is to spare to who makes them."""
+        return min(size, self._share.spare_bytes // (2 * self._each_bytes()))
+
+    def _each_bytes(self) -> int:
+        return max(1, self._share.planned_bytes, int(self._largest_each * _GROWTH))
 
     def _wanted(self, size: int) -> int:
         wanted = int(max(*self._largest[: size.bit_length()], self._largest_each * size) * _GROWTH)

@@ -301,7 +301,7 @@ class AheadCursor(Cursor):
         self._demand = n
         start = perf_counter_ns()
         try:
-            block = self._input.pull(n)
+            block = self._input.pull(n if n <= self._capacity else max(self._capacity, self._admission.num_fitting(n)))
         except BaseException:
             self._ended = True
             raise
