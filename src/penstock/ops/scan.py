@@ -114,6 +114,7 @@ class _ScanCursor(UnaryCursor):
         "_function",
         "_held_bytes",
         "_kept",
+        "_owner",
         "_place",
         "_structure",
         "_transit",
@@ -129,7 +130,9 @@ class _ScanCursor(UnaryCursor):
         self._place = 0
         self._transit = context.transit
         self._held_bytes = 0
+        # The state as the function gets it, read-only, and the same arrays as it returned them.
         self._value: Any = None
+        self._owner: Any = None
         self._keep(initial)
         self._anchor = _Anchor(self._structure.map(read_only, initial), 0, self.input.state())
         self._kept: list[tuple[weakref.ref[_Anchor], int]] = []  # anchors that are on the ledger, with their bytes
@@ -143,8 +146,12 @@ class _ScanCursor(UnaryCursor):
         self._held_bytes = nbytes
         # Read-only: what was given for an element may be the state itself, and must not change with the next one.
         # The last one goes first: where the new one is copied there are two of them, as there were in the function.
-        self._value = None
-        self._value = value if isinstance(value, np.generic) else self._structure.map(read_only, detach(value))
+        self._value = self._owner = None
+        if isinstance(value, np.generic):
+            self._value = self._owner = value
+            return
+        self._owner = detach(value)
+        self._value = self._structure.map(read_only, self._owner)
 
     def pull(self, n: int) -> Block | None:
         if self._kept:
@@ -169,13 +176,23 @@ class _ScanCursor(UnaryCursor):
         pair = self._function(self._value, row)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise BadType(f"scan_func: expected a pair of state and result, got {type(pair).__name__} {pair!r:.60}")
-        given = self._value, row
-        value, result = owned(normalize(pair[0]), given), owned(normalize(pair[1]), given)
+        # Not the read-only state: that would pass for a window on an array of the user's, and what is given of a state
+        # lives by the element alone once there is the next one.
+        given = self._owner, row
+        value, result = owned(self._kept_as(normalize(pair[0])), given), owned(normalize(pair[1]), given)
         if type(result) in (tuple, dict) and not Structure.of(result).num_leaves:
             raise BadType("scan_func: expected a result with at least one component, got none")
         if type(value) is not type(self._value) or not isinstance(value, np.generic):
             self._check(value)
         return value, result
+
+    def _kept_as(self, value: Any) -> Any:
+        """A new state in which what stays of the last one is as it was kept, and counts as that did."""
+        if isinstance(value, np.generic):
+            return value
+        before = zip(self._structure.flatten(self._value), self._structure.flatten(self._owner), strict=True)
+        owners = {id(leaf): owner for leaf, owner in before}
+        return Structure.of(value).map(lambda leaf: owners.get(id(leaf), leaf), value)
 
     def _check(self, value: Any) -> None:
         if [dtype_of(leaf) for leaf in self._structure.flatten(value)] != self._dtypes:

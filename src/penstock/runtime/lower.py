@@ -75,10 +75,10 @@ class Stages:
         self._sampled_by_node = settings.measured_by_node
         self.nodes: list[Node] = []  # keeps nodes alive, so that their ids stay theirs
 
-    def open_plan(self, plan: Node, division: Division, epoch: int) -> Cursor:
+    def open_plan(self, plan: Node, division: Division, epoch: int, *, keep_order: bool) -> Cursor:
         """The cursor of a whole plan; what each stage needs at least is set aside before any is opened."""
         self._plan = plan
-        self._keeps_order = nodes_that_keep_order(plan)
+        self._keeps_order = nodes_that_keep_order(plan, keep_order)
         stores = {id(store): store for node in plan.walk() if (store := node.op.kept) is not None}  # each once
         floor_bytes = sum(need.floor_bytes for need in division.needs)
         if not self.ledger.set_aside(floor_bytes, lambda keeper: sum(s.left_to(keeper) for s in stores.values())):

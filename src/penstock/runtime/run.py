@@ -81,9 +81,11 @@ class Run:
         self.ledger.is_untried = not division.complete
         self._adapting = not any(self._goes_singly(node.op.traits) for node in plan.walk())
         stages = self._stages = Stages(self.ledger, settings, self._make_dataset)
+        # Positions of one process are also others', whose elements stand between its own.
+        keep_order = bool(parts_of(written))
         try:
             with self._stages.arrays.use():
-                root = self._root = stages.open_plan(plan, division, self.epoch)
+                root = self._root = stages.open_plan(plan, division, self.epoch, keep_order=keep_order)
         except BaseException:
             stages.close()
             raise
