@@ -61,15 +61,18 @@ def owned(element: Any, given: Any = None) -> Any:
 def _copied(element: Any, arrays: list[np.ndarray], given: Any) -> Any:
     """The element with copies of such arrays; which they are is found before any is copied."""
     alone = {id(a) for a in arrays if a.base is not None and _is_to_be_copied(a, arrays, given)}
+    if not _is_nest(element):
+        return _with_copies(element, alone)
+    return Structure.of(element).map(lambda leaf: _with_copies(leaf, alone), element)
 
-    def copied(leaf: Any) -> Any:
-        if isinstance(leaf, Ragged):
-            return Ragged(copied(leaf.values), copied(leaf.row_splits))
-        if isinstance(leaf, Sparse):
-            return Sparse(copied(leaf.indices), copied(leaf.values), copied(leaf.dense_shape))
-        return leaf.copy() if id(leaf) in alone else leaf
 
-    return copied(element) if not _is_nest(element) else Structure.of(element).map(copied, element)
+def _with_copies(leaf: Any, alone: set[int]) -> Any:
+    if isinstance(leaf, Ragged):
+        return Ragged(_with_copies(leaf.values, alone), _with_copies(leaf.row_splits, alone))
+    if isinstance(leaf, Sparse):
+        parts = leaf.indices, leaf.values, leaf.dense_shape
+        return Sparse(*[_with_copies(part, alone) for part in parts])
+    return leaf.copy() if id(leaf) in alone else leaf
 
 
 def _is_nest(element: Any) -> bool:

@@ -13,7 +13,7 @@ __all__ = ["PartOrder", "Remainder", "part_size"]
 
 
 #: What becomes of elements that are too few to give one to each part.
-Remainder = Literal["drop", "pad", "keep"]
+Remainder = Literal["drop", "drop_remainder", "pad", "keep"]
 
 
 def part_size(

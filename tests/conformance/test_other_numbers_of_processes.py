@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -274,3 +275,33 @@ def test_a_state_that_each_process_has_of_its_own_is_refused() -> None:
     with pytest.raises(StateError, match=r"scan.* at test_other.* follows from all that its own process had before"):
         opened(3).load_state_dict(run.state_dict())
     opened(2).load_state_dict(run.state_dict())
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+@pytest.mark.parametrize("before, after", [(2, 3), (2, 2), (3, 2)])
+def test_maps_that_may_give_up_the_order_keep_it(is_behind: bool, before: int, after: int) -> None:
+    """A position says of one process how far it came, and the others are as far only if all go in the same order."""
+
+    def uneven(x: Any) -> Any:
+        time.sleep(0.0005 * (int(x) * 7 % 5))
+        return x
+
+    def part(num_parts: int, index: int) -> Any:
+        numbers = D.range(101).shuffle(seed=3)
+        if is_behind:
+            numbers = numbers.distribute(num_parts, index).map(uneven, num_parallel_calls=4, deterministic=False)
+        else:
+            numbers = numbers.map(uneven, num_parallel_calls=4, deterministic=False).distribute(num_parts, index)
+        return numbers.batch(8).run(epoch=0)
+
+    had: list[int] = []
+    for index in range(before):
+        with part(before, index) as run:
+            for _ in range(2):
+                had += next(run).tolist()
+            state = run.state_dict()
+    for index in range(after):
+        with part(after, index) as run:
+            run.load_state_dict(state)
+            had += [int(x) for batch in run for x in batch]
+    assert sorted(had) == list(range(101))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..dataset import Dataset
 from ..errors import BadArgument
 
 __all__ = ["Rank", "distribute_for", "rank_of"]
+
+
+Policy = Literal["drop", "drop_remainder", "pad", "keep", "repeat"]
 
 
 class Rank(NamedTuple):
@@ -20,9 +23,7 @@ class Rank(NamedTuple):
     number: int
 
 
-def distribute_for(
-    dataset: Dataset, framework: str, remainder: Literal["drop", "pad", "keep", "repeat"] = "drop", context: Any = None
-) -> Dataset:
+def distribute_for(dataset: Dataset, framework: str, remainder: Policy = "drop", context: Any = None) -> Dataset:
     """This process's part of the dataset, for distributed training: `distribute` by rank and world size.
 
     Every process gets equally many batches, worked out without a word between them, so that none waits for another at
@@ -34,17 +35,18 @@ def distribute_for(
 
     Args:
         framework: "torch", "jax" or "tf".
-        remainder: What becomes of elements that are too few to give one to each process: `"drop"` leaves them out,
-            `"pad"` gives some processes an element twice, `"keep"` gives some processes one more than others, which
-            then may get more batches; `"repeat"` goes over the data again without an end.
+        remainder: What becomes of elements that are too few to give one to each process: `"drop"` (or
+            `"drop_remainder"`) leaves them out, `"pad"` gives some processes an element twice, `"keep"` gives some
+            processes one more than others, which then may get more batches; `"repeat"` goes over the data again without
+            an end.
         context: The `tf.distribute.InputContext` that `distribute_datasets_from_function` gives, for "tf".
 
     >>> import penstock as ps
     >>> len(ps.Dataset.range(101).distribute_for("torch").batch(8))  # alone
     13
     """
-    if remainder not in ("drop", "pad", "keep", "repeat"):
-        raise BadArgument(f"remainder: expected one of drop, pad, keep, repeat, got {remainder!r:.60}")
+    if remainder not in get_args(Policy):
+        raise BadArgument(f"remainder: expected one of {', '.join(get_args(Policy))}, got {remainder!r:.60}")
     rank = rank_of(framework, context)
     whole = dataset.repeat() if remainder == "repeat" else dataset
     part: Dataset = whole.distribute(rank.num_processes, rank.number, "drop" if remainder == "repeat" else remainder)

@@ -122,35 +122,53 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
 
     `measured(node)` is what a stage was seen to give and to hold; it is asked where specs leave a size open.
     """
+    return Division(tuple(_Dividing(measured).needs_of(plan, 1, ())))
 
-    sizes_by_node: dict[int, ElementSize | None] = {}
 
-    def size_of(node: Node) -> ElementSize | None:
-        if id(node) not in sizes_by_node:
-            inputs, seen = list(map(size_of, node.inputs)), measured(node)
-            sizes_by_node[id(node)] = (
+class _Dividing:
+    """What was found out of the stages of a plan so far.
+
+    No functions in a function: those that know themselves stay until garbage is collected, with all that was measured.
+    """
+
+    def __init__(self, measured: Callable[[Node], Measured]) -> None:
+        self._measured = measured
+        self._sizes_by_node: dict[int, ElementSize | None] = {}
+        self._lines = itertools.count()
+
+    def needs_of(self, node: Node, num_cursors: int, branch: Branch) -> Iterator[Need]:
+        line = next(self._lines)
+        for i, child in enumerate(node.inputs, 1):
+            below = (*branch, i) if len(node.inputs) > 1 else branch
+            yield from self.needs_of(child, num_cursors * node.op.num_readings, below)
+        yield self._need_of(node, num_cursors, line, branch)
+
+    def _size_of(self, node: Node) -> ElementSize | None:
+        if id(node) not in self._sizes_by_node:
+            inputs, seen = list(map(self._size_of, node.inputs)), self._measured(node)
+            self._sizes_by_node[id(node)] = (
                 _size_from_inputs(node, inputs, seen)
                 or node.op.element_size
                 or ElementSize.of_spec(node.spec.element)
-                or _size_as_seen(node, inputs, seen, list(map(measured, node.inputs)))
+                or _size_as_seen(node, inputs, seen, list(map(self._measured, node.inputs)))
             )
-        return sizes_by_node[id(node)]
+        return self._sizes_by_node[id(node)]
 
-    def count_of(node: Node) -> int:
-        known, seen = node.spec.cardinality, measured(node).num_elements
+    def _count_of(self, node: Node) -> int:
+        known, seen = node.spec.cardinality, self._measured(node).num_elements
         return seen if known == UNKNOWN and seen is not None else known
 
-    def need_of(node: Node, num_cursors: int, line: int, branch: Branch) -> Need:
+    def _need_of(self, node: Node, num_cursors: int, line: int, branch: Branch) -> Need:
         sizes = Sizes(
-            tuple(map(size_of, node.inputs)),
-            size_of(node),
-            tuple(map(count_of, node.inputs)),
+            tuple(map(self._size_of, node.inputs)),
+            self._size_of(node),
+            tuple(map(self._count_of, node.inputs)),
             tuple(child.spec.element for child in node.inputs),
-            measured(node).held_bytes,
+            self._measured(node).held_bytes,
             tuple(child.op.block_kind() is not None for child in node.inputs),
-            measured(node).needed_bytes,
-            all(measured(child).num_elements is not None and not is_random(child) for child in node.inputs),
-            measured(node).staying_bytes,
+            self._measured(node).needed_bytes,
+            all(self._measured(child).num_elements is not None and not is_random(child) for child in node.inputs),
+            self._measured(node).staying_bytes,
         )
         try:
             footprint = node.op.footprint(sizes)
@@ -161,19 +179,8 @@ def divide(plan: Node, measured: Callable[[Node], Measured] = lambda node: Measu
         around: Sequence[ElementSize | None] = (*sizes.inputs, sizes.output)
         estimated = footprint is not None and not all(size is not None and size.exact for size in around)
         input_bytes = max([size.nbytes for size in sizes.inputs if size is not None], default=0)
-        temporary_bytes = measured(node).temporary_bytes
+        temporary_bytes = self._measured(node).temporary_bytes
         return Need(node, footprint or _NOTHING, estimated, temporary_bytes, input_bytes, num_cursors, line, branch)
-
-    lines = itertools.count()
-
-    def needs_of(node: Node, num_cursors: int, branch: Branch) -> Iterator[Need]:
-        line = next(lines)
-        for i, child in enumerate(node.inputs, 1):
-            below = (*branch, i) if len(node.inputs) > 1 else branch
-            yield from needs_of(child, num_cursors * node.op.num_readings, below)
-        yield need_of(node, num_cursors, line, branch)
-
-    return Division(tuple(needs_of(plan, 1, ())))
 
 
 def _size_as_seen(

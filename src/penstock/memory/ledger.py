@@ -61,11 +61,11 @@ class Ledger:
         self.shares: list[Share] = []
         #: Says how large a budget would have to be, knowing what was seen so far, and that a share was refused so many
         #: bytes for one thing (or 0); None where nobody knows better.
-        self.advise: Callable[[Share, int], int | None] = lambda share, nbytes: None
+        self.advise: Callable[[Share, int], int | None] = _no_advice
         #: Says what shares were seen to need at least.
         self.needs: Callable[[], list[tuple[Share, int]]] = list
         #: Told of bytes before they are charged, in any thread.
-        self.watch: Callable[[int], None] = lambda nbytes: None
+        self.watch: Callable[[int], None] = _unwatched
         self._pool = pool
         self._set_aside = 0  # taken from the pool for floors to come
         self._grace = 0  # what was free before the pool was made smaller, for what was begun by then
@@ -461,10 +461,25 @@ class Ledger:
                 self._pool.give_back(self._taken_from_pool)
                 self._pool.leave(self)
                 self.leave_pool()
+        self._forget_stages()
+
+    def _forget_stages(self) -> None:
+        """Nobody is asked for anything any more: who has an array of the run must not keep all of its data alive."""
+        for named in (self._releases, self._at_end, self._forgets):
+            named.clear()
+        self.advise, self.needs, self.watch = _no_advice, list, _unwatched
 
     def leave_pool(self) -> None:
         """From now on what is released is on nobody's account but this one's."""
         self._pool, self._taken_from_pool, self._set_aside = None, 0, 0
+
+
+def _no_advice(share: Share, nbytes: int) -> int | None:
+    return None
+
+
+def _unwatched(nbytes: int) -> None:
+    pass
 
 
 def _keeper_of(pool: Pool) -> Share:

@@ -67,7 +67,7 @@ class SpillSpace:
         self.used_bytes = 0
         self.peak_bytes = 0
         #: What the stages of the run may have on disk in all, where that can be told.
-        self.expects: Callable[[], int | None] = lambda: None
+        self.expects: Callable[[], int | None] = _nothing_expected
         self._runs = runs
         self._lasting: WeakSet[LastingSpill] = WeakSet()
         self._directory: str | None = None
@@ -211,11 +211,16 @@ class SpillSpace:
         """Removes the directory. A second call does nothing."""
         with self._lock:
             self._closed = True
+            self.expects = _nothing_expected  # what it asks knows the run, with all of its data
             if self._closer is not None:
                 self._closer()
         with _COUNTING:
             for lasting in self._lasting:
                 lasting.runs.discard(self)
+
+
+def _nothing_expected() -> int | None:
+    return None
 
 
 class LastingSpill:

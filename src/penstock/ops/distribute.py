@@ -45,7 +45,8 @@ class Distribute(Op):
         remainder: What becomes of elements that are too few to give one to each process. `"drop"`: they are left out.
             `"pad"`: none is left out, and processes that would go without get an element a second time. `"keep"`: the
             first processes get one more, and nothing is promised of the number of batches: for processes that do not
-            wait for each other. (With `.repeat()` below, there is no end and nothing remains.)
+            wait for each other. `"drop_remainder"` is another name of `"drop"`. (With `.repeat()` below, there is no
+            end and nothing remains.)
 
     Memory: two elements where the input is a stream; nothing for arrays.
     State: its input's; a position can be loaded by any of the processes, and by another number of them.
@@ -70,6 +71,8 @@ class Distribute(Op):
         object.__setattr__(self, "index", argument("index", self.index, at_least=0))
         if self.index >= self.num_shards:
             raise BadArgument(f"index: expected less than num_shards = {self.num_shards}, got {self.index}")
+        if self.remainder == "drop_remainder":
+            object.__setattr__(self, "remainder", "drop")
         if self.remainder not in _REMAINDERS:
             given: Any = self.remainder
             advice = "; put repeat() before distribute" if given == "repeat" else ""

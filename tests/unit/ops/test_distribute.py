@@ -402,3 +402,11 @@ def test_a_stream_whose_last_element_may_be_given_twice_is_resumed_anywhere(belo
         assert [x.tolist() for x in resumed] == expected[count:]
         resumed.close()
         assert resumed.ledger.charged_bytes == 0
+
+
+def test_drop_has_the_name_that_batches_have_for_it() -> None:
+    named, plain = [D.range(11).distribute(2, 1, remainder) for remainder in ("drop_remainder", "drop")]
+    assert list(named) == list(plain)
+    with plain.run(epoch=0) as run:
+        state = run.state_dict()
+    named.run(epoch=0).load_state_dict(state)

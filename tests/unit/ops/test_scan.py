@@ -205,3 +205,20 @@ def test_a_state_that_grows_beyond_the_budget_is_refused_with_its_line() -> None
         pytest.raises(ps.errors.OverBudget, match=r"scan at test_scan.py:\d+: asked for 7.99 kB .*use memory="),
     ):
         next(run)
+
+
+@pytest.mark.parametrize("give", [lambda state: state, lambda state: state[:4000], lambda state: {"was": state[None]}])
+def test_what_is_given_of_a_state_is_counted(give: Any) -> None:
+    """It was read-only in the function, as windows on the user's arrays are, but each element has a new one."""
+    states = ps.Dataset.range(100).scan(np.zeros(5_000), lambda state, x: (state + 1, give(state)))
+    with states.filter(lambda x: True).shuffle(100, seed=1).run(memory="1MB") as run:
+        assert sorted(int(np.ravel(x["was"] if isinstance(x, dict) else x)[0]) for x in run) == list(range(100))
+        assert run.memory()["spilled_bytes"] > 2_000_000
+
+
+def test_a_state_that_stays_is_counted_once() -> None:
+    kept = ps.Dataset.range(20).scan((np.zeros(5_000), np.int64(0)), lambda state, x: ((state[0], x), x))
+    with kept.run(memory="1MB") as run:
+        assert [int(x) for x in run] == list(range(20))
+        assert 40_000 <= run.ledger.peak_bytes < 200_000
+    assert run.ledger.charged_bytes == 0

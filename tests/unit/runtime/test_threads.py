@@ -323,7 +323,13 @@ def test_a_position_in_the_middle_of_what_came_out_of_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "above", [lambda ds: ds.filter(lambda x: True).shuffle(7, seed=1), lambda ds: ds.batch(7).unbatch()]
+    "above",
+    [
+        lambda ds: ds.filter(lambda x: True).shuffle(7, seed=1),
+        lambda ds: ds.batch(7).unbatch(),
+        lambda ds: ds.map(lambda x: x, num_parallel_calls=3, deterministic=False),
+        lambda ds: ds.batch(1).map(lambda x: x[0], num_parallel_calls=3, deterministic=False).prefetch(2),
+    ],
 )
 def test_the_order_is_kept_where_it_must_be_read_again(above: Any) -> None:
     pause = threading.Event()
