@@ -4,9 +4,10 @@ A view counts as the bytes that it shows, and a read-only one as none: it is tak
 user's, which lives anyway. But whoever holds the view of an array that nobody else has holds that array, a thousand
 times what is counted if that was cropped; and what `np.frombuffer` makes of `bytes`, `to_numpy` of Arrow's memory,
 `np.asarray` of a JAX array or `np.from_dlpack` of anything keeps memory alive that is no array's. Such views are copied
-as they come, so that they are counted like any other. Left alone are views of arrays that somebody else holds, of
-windows that the function was given, of mapped files, whose bytes are the page cache's, and those that can be changed
-and show all that they keep alive, such as an array in another shape.
+as they come, so that they are counted like any other. So are read-only views of arrays that somebody else holds: that
+may be a function that keeps the last file it read. Left alone are views of windows that the function was given, of
+mapped files, whose bytes are the page cache's, and those that can be changed and show all that they keep alive, such as
+an array in another shape, or a part of one that somebody else holds: these are counted.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _pins(array: np.ndarray, arrays: list[np.ndarray], given: Any) -> bool:
 
 
 def _holds_alone(array: np.ndarray, arrays: list[np.ndarray], given: Any) -> bool:
-    """Whether the memory that a read-only view looks at lives by this element alone."""
+    """Whether the memory that a read-only view looks at may come to live by this element alone."""
     root, memory = _root(array)
     # A view of what came is a window if that was one. Most are found here, without a look through any nest.
     kind = type(given)
@@ -120,10 +121,14 @@ def _holds_alone(array: np.ndarray, arrays: list[np.ndarray], given: Any) -> boo
             return known.base is None or known.flags.writeable
     if memory is not None:
         return not isinstance(memory, mmap.mmap)
+    if root.nbytes <= _SMALLEST or any(other is root for other in arrays):
+        return False
+    if array.nbytes <= root.nbytes:
+        return True  # whoever else holds it may let go of it before this element goes: a function that keeps some files
     num_views = 0
     for other in arrays:
         num_views += other.base is root
-    return root.nbytes > _SMALLEST and getrefcount(root) - _NO_VIEW <= num_views
+    return getrefcount(root) - _NO_VIEW <= num_views
 
 
 def _root(array: np.ndarray) -> tuple[np.ndarray, Any]:

@@ -65,7 +65,7 @@ def test_other_elements_stay_as_they_are() -> None:
     array = np.arange(10)
     view = array[:5]
     view.flags.writeable = False
-    for element in (array, view, (array, view), b"bytes", np.int64(1), {"a": view}):
+    for element in (array, (array, view), b"bytes", np.int64(1), {"a": view, "b": array}):
         assert owned(element) is element
 
 
@@ -184,3 +184,14 @@ def test_a_source_of_bytes_is_a_window() -> None:
     array = np.frombuffer(bytes(50 * SIZE), np.uint8).reshape(50, SIZE)
     batch = next(iter(ps.Dataset.from_tensor_slices(array).batch(10)))
     assert np.shares_memory(batch, array)
+
+
+def test_a_read_only_part_of_what_somebody_holds_is_copied() -> None:
+    """Who holds it may let go of it soon: a function that keeps the last file it read, say."""
+    rows = np.arange(1000).reshape(100, 10)
+    rows.flags.writeable = False
+    part = owned({"row": rows[3]})["row"]
+    assert part.base is None
+    assert part.tolist() == list(range(30, 40))
+    repeated = np.broadcast_to(rows[3], (1000, 10))
+    assert owned(repeated) is repeated  # a copy would be a hundred times what is held
