@@ -83,6 +83,9 @@ def flag(name: str, value: Any) -> bool | None:
     raise BadType(f"{name}: expected True or False, got {type(value).__name__} {value!r:.60}")
 
 
+_MOST_BYTES = 1 << 100
+
+
 def parse_memory(memory: Any, available_bytes: int) -> int:
     """A budget in bytes.
 
@@ -122,9 +125,12 @@ def _parse_size(name: str, value: Any, how: str) -> int:
         unit = _UNITS.get(match[2].upper()) if match else None
         if match is None or unit is None or (unit == 1 and "." in match[1]):  # "1.5" of what?
             raise BadArgument(f"{name}: cannot read {value!r}; {how}")
-        nbytes = int(float(match[1].replace("_", "").replace(",", "")) * unit)
+        number = float(match[1].replace("_", "").replace(",", ""))
+        nbytes = int(min(number, _MOST_BYTES) * unit)
     else:
         nbytes = value
+    if nbytes >= _MOST_BYTES:
+        raise BadArgument(f"{name}: expected less than 2**100 bytes, got more; {how}")  # Python may refuse to print it
     if nbytes <= 0:
         raise BadArgument(f"{name}: expected more than 0 bytes, got {value!r}; {how}")
     return nbytes

@@ -40,6 +40,8 @@ def test_budgets_in_all_spellings(memory: Any, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("memory, error, text", [
+    pytest.param(10**5000, ValueError, "less than 2..100 bytes", id="a number beyond all"),
+    pytest.param("9" * 5000, ValueError, "less than 2..100 bytes", id="a text beyond all"),
     (0, ValueError, "more than 0 bytes, got 0"),
     (-5, ValueError, "more than 0 bytes, got -5"),
     ("0MB", ValueError, "more than 0 bytes, got '0MB'"),
