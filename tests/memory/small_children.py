@@ -1,7 +1,8 @@
 """Programs that gather many small elements in a process of their own, under a budget of 48 MB.
 
 python small_children.py "<program> <bytes>": see PROGRAMS at the end; 8 bytes are a single number. Or "at_once
-<operator> <elements>". Each reads until its end, or until the budget has no more room, and prints one line of JSON.
+<operator> <elements>", or "numbers_shuffled <MB of budget>". Each reads until its end, or until the budget has no more
+room, and prints one line of JSON.
 """
 
 import functools
@@ -155,6 +156,16 @@ def strings_shuffled(nbytes: int) -> dict[str, Any]:
     return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": count, "ended": ended}
 
 
+def numbers_shuffled(budget: int) -> dict[str, Any]:
+    """Numbers that overflow to disk and come back: what is freed, and what sorts them, is memory too."""
+    warm_up()
+    before = settled()
+    with PeakMemory(period_s=0.002) as watch:
+        numbers = D.range(500_000).filter(lambda i: True).shuffle(500_000, seed=1)
+        count, ended, ledger_peak = read(numbers.batch(1000), budget * MB)
+    return {"growth": watch.peak_bytes - before, "ledger_peak": ledger_peak, "count": count, "ended": ended}
+
+
 def chosen(nbytes: int) -> dict[str, Any]:
     """Of six inputs each gives fewer elements than it is asked for, because they are large."""
     warm_up()
@@ -217,7 +228,7 @@ def waiting(nbytes: int) -> dict[str, Any]:
 if __name__ == "__main__":
     program, size = sys.argv[1].rsplit(" ", 1)
     others: dict[str, Callable[[int], dict[str, Any]]] = {
-        program.__name__: program for program in (waiting, strings_shuffled, chosen)
+        program.__name__: program for program in (waiting, strings_shuffled, numbers_shuffled, chosen)
     }
     others |= {f"at_once {name}": functools.partial(asked_at_once, name) for name in AT_ONCE}
     if program in others:

@@ -56,6 +56,12 @@ def test_byte_strings_on_disk_take_no_more_than_the_budget() -> None:
     assert found["growth"] <= (8 + 16) * MB, found
 
 
+def test_numbers_on_disk_take_no_more_than_the_budget() -> None:
+    found = child("numbers_shuffled 64", "small_children.py", exact=False)
+    assert (found["count"], found["ended"]) == (500, "")
+    assert found["growth"] <= (64 + 15) * MB, found  # 88 MB when what sorts them was there in full, and gaps stayed
+
+
 def test_what_inputs_gave_before_they_were_asked_again_stays_within_the_budget() -> None:
     found = child("chosen 300000", "small_children.py", exact=False)
     assert found["ended"] == ""

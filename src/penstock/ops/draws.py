@@ -15,7 +15,8 @@ from ..order import PermutationOrder, RangeOrder, WindowShuffler, as_array
 
 __all__ = ["Draws"]
 
-_CHUNK = 65_536
+# What it takes to draw or look up so many is on no account.
+_CHUNK = 16_384
 
 
 class Draws:
@@ -121,31 +122,32 @@ class Draws:
         return np.empty(0, np.int64) if self._window is None else self._window.held()
 
     def _extend(self, size: int) -> None:
-        self._ahead = np.concatenate([self._ahead, self._more(size - self._ahead.size)])
+        ahead, known = np.empty(size, np.int64), self._ahead.size
+        ahead[:known] = self._ahead
+        # Chunk by chunk to where they stay: only there they are on the ledger.
+        while known < size and (more := self._more(min(_CHUNK, size - known), known)).size:
+            ahead[known : known + more.size] = more
+            known += more.size
+        self._ahead = ahead[:known]
 
-    def _more(self, n: int) -> np.ndarray:
+    def _more(self, n: int, known: int = 0) -> np.ndarray:
+        """The n numbers, a chunk at most, behind so many that are known; fewer at the end."""
         if self._buffer_size is None:
-            start = self.drawn + self._ahead.size
+            start = self.drawn + known
             return self._permuted(start, start + n)
         if self._window is None:
             size = self._buffer_size if self.length is None else min(self._buffer_size, max(1, self.length))
             self._window = WindowShuffler(size, self._key)
         window = self._window
-        parts = []
-        while n > 0:
-            step = min(n, _CHUNK)
-            until = self._buffer_size + window.drawn + step
-            if self.length is not None and until >= self.length:
-                until = self.length
-                window.drain()
-            for start in range(self._fed, until, _CHUNK):
-                window.feed(np.arange(start, min(start + _CHUNK, until)))
-                window.draw(0)  # moves what was fed into the slots, so that little lies around twice
-            self._fed = max(self._fed, until)
-            drawn = window.draw(step)
-            parts.append(drawn)
-            n = n - drawn.size if drawn.size else 0
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        until = self._buffer_size + window.drawn + n
+        if self.length is not None and until >= self.length:
+            until = self.length
+            window.drain()
+        for start in range(self._fed, until, _CHUNK):
+            window.feed(np.arange(start, min(start + _CHUNK, until)))
+            window.draw(0)  # moves what was fed into the slots, so that little lies around twice
+        self._fed = max(self._fed, until)
+        return window.draw(n)
 
     def _permuted(self, start: int, stop: int) -> np.ndarray:
         return as_array(PermutationOrder(RangeOrder(self.length or 0), self._key).slice(start, stop))

@@ -18,8 +18,9 @@ datasets must stay.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ import numpy as np
 from ..block import Block
 from ..element import Failed, detach, nbytes_of
 from ..errors import OverBudget, PenstockError
+from ..memory.allocator import trim_heap
 from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
@@ -58,6 +60,9 @@ _MOST_AT_ONCE = 64
 # Batches of small elements: in smaller ones what Arrow says of a batch would weigh as much as the elements.
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH_BYTES = 4 << 10
+# What is known of elements only while they are sorted is on no account: of so many it weighs something.
+_MANY = 8192
+_AT_A_TIME = 1024
 
 
 def held_bytes(element: Any) -> int:
@@ -72,6 +77,12 @@ def held_bytes(element: Any) -> int:
 
 def _bytes_of_failed(rows: Sequence[Any], sizes: Sequence[int]) -> int:
     return sum([size for row, size in zip(rows, sizes, strict=True) if type(row) is Failed])
+
+
+def _one_by_one(numbers: np.ndarray) -> Iterator[int]:
+    """The numbers as Python's own, which take five times as much: few are there at a time."""
+    for start in range(0, numbers.size, _AT_A_TIME):
+        yield from numbers[start : start + _AT_A_TIME].tolist()
 
 
 def memory_needed(count: int, size: ElementSize | None, spec: Any) -> int | None:
@@ -392,29 +403,32 @@ class Waiting:
     def _spill(self, needed_bytes: int) -> bool:
         """Writes the elements that are drawn last, and at least so many bytes of them; whether there were any."""
         held = self._in_memory
+        numbers = np.fromiter(held, np.int64, len(held))
         if self._stuck:
-            held = {number: one for number, one in held.items() if number not in self._stuck}
-        if not held:
+            numbers = np.setdiff1d(numbers, np.fromiter(self._stuck, np.int64), assume_unique=True)
+        if not numbers.size:
             return False
-        numbers = np.fromiter(held.keys(), np.int64, len(held))
-        sizes = np.fromiter([nbytes for _, nbytes in held.values()], np.int64, len(held))
-        ascending = np.argsort(numbers)
-        numbers, sizes = numbers[ascending], sizes[ascending]
+        are_small = rows_per_batch(self._bytes // len(held)) > 1
+        if numbers.size >= _MANY:
+            trim_heap()  # the gaps that a growing dict has left are as large as what this takes, and do not fit it
+        numbers.sort()
         due = self._draws.due(numbers)
-        last_first = np.argsort(due)[::-1]
+        soonest = np.argsort(due)
+        numbers = numbers[soonest]
+        due = due[soonest]
+        del soonest
         # Of small elements many, so that those in a batch are drawn near each other.
-        enough = self._bytes // 2
-        if rows_per_batch(self._bytes // len(self._in_memory)) == 1:
-            enough = min(enough, _FILE_BYTES)
-        count = int(np.searchsorted(np.cumsum(sizes[last_first]), max(enough, needed_bytes))) + 1
-        chosen = last_first[:count][::-1]
-        numbers = numbers[chosen]
+        enough = self._bytes // 2 if are_small else min(self._bytes // 2, _FILE_BYTES)
+        sums = itertools.accumulate(held[number][1] for number in _one_by_one(numbers[::-1]))
+        count = next((i for i, nbytes in enumerate(sums, 1) if nbytes >= max(enough, needed_bytes)), numbers.size)
+        numbers, due = numbers[-count:].copy(), due[-count:].copy()
         # Of each file a batch may lie in memory, and together they should not fill it.
         batch_bytes = max(_LEAST_BATCH_BYTES, min(_BATCH_BYTES, self._bytes // (4 * len(self._files) + 4)))
-        left_out = self._write(numbers, due[chosen], map(self._in_memory.__getitem__, numbers.tolist()), batch_bytes)
+        left_out = self._write(numbers, due, map(held.__getitem__, _one_by_one(numbers)), batch_bytes)
         self._stuck.update(left_out)
-        in_memory = self._in_memory
-        freed = sum([in_memory.pop(number)[1] for number in numbers.tolist() if number not in left_out])
+        freed = sum(held.pop(number)[1] for number in _one_by_one(numbers) if number not in left_out)
+        # A dict does not shrink, and one that is full of gaps doubles as if it were full of elements.
+        held = self._in_memory = held.copy()
         self._bytes -= freed
         self._settle_index(freed)
         return True
@@ -427,7 +441,7 @@ class Waiting:
         `held` are the elements and what each holds in memory; they are looked at one by one.
         """
         # What costs nothing to hold, as it is somebody else's, will take memory of its own when it is read back.
-        rows = ((n, row, max(size, nbytes_of(row))) for n, (row, size) in zip(numbers.tolist(), held, strict=True))
+        rows = ((n, row, max(size, nbytes_of(row))) for n, (row, size) in zip(_one_by_one(numbers), held, strict=True))
         written = self._files.write(rows, batch_bytes)
         for file, batches in written.files:
             alone = [batch for batch in batches if batch.stored.num_rows == 1]
