@@ -57,8 +57,9 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 }
 
 
-# How many times what is needed may be named. Nobody knows that the only large element will stay alone in its bucket.
-AT_MOST = {"one large alone in its bucket": 6}
+# How many times what is needed may be named. Nobody knows that the only large element will stay alone in its bucket,
+# nor that a function passes a window's elements on as they are.
+AT_MOST = {"one large alone in its bucket": 6, "one large in windows": 2.5}
 
 
 def refusal(dataset: Any, memory: int) -> int | None:

@@ -29,18 +29,8 @@ def advice(
     `one_bytes` is what a stage was refused for one thing, which nobody has seen yet.
     """
 
-    def measured(node: Node) -> Measured:
-        seen, share, meter = measured_of(node), shares[id(node)], meters[id(node)]
-        largest = seen.element_bytes
-        if share is refused and one_bytes:  # beyond what was reserved for one like those before
-            largest = max(largest, one_bytes + min(share.charged_bytes, largest * 5 // 4))
-        return seen._replace(
-            element_bytes=largest,
-            held_bytes=max(seen.held_bytes, share.expects()),
-            typical_bytes=meter.typical_bytes,
-        )
-
-    division = divide(plan, measured)
+    expected = _expected(plan, shares, meters, measured_of, refused, one_bytes)
+    division = divide(plan, lambda node: expected[id(node)])
     needed = division.minimum_bytes
     # Of what goes in, where nothing came out yet: as much will, as long as nobody knows better.
     needed += sum(2 * need.input_bytes for need in division.needs if need.footprint.floor_bytes is None)
@@ -56,6 +46,60 @@ def advice(
     growth = max(meter.growth for meter in meters.values())
     grows = min(max(needed, ledger.budget_bytes), 1.25 * ledger.budget_bytes)
     return max(advised, int(grows * min(_MOST_GROWTH, growth * growth)))
+
+
+def _expected(
+    plan: Node,
+    shares: Mapping[int, Share],
+    meters: Mapping[int, Meter],
+    measured_of: Callable[[Node], Measured],
+    refused: Share,
+    one_bytes: int,
+) -> dict[int, Measured]:
+    """What stages were seen to give and to hold, and what they will once the one that was refused has come to them."""
+    seen_of = {id(node): measured_of(node) for node in plan.walk()}
+    one = next((node for node in plan.walk() if shares[id(node)] is refused), None) if one_bytes else None
+    passed = set() if one is None else set(map(id, one.walk()))
+    before = 0 if one is None else seen_of[id(one)].element_bytes
+    after = _with_refused(before, refused, one_bytes)
+    expected: dict[int, Measured] = {}
+    growths: dict[int, float] = {}  # how much larger the one that is on its way is than all before
+    for node in plan.walk():
+        seen, share, meter = seen_of[id(node)], shares[id(node)], meters[id(node)]
+        growth, came, comes = 1.0, 0, 0
+        for child in node.inputs:
+            before_it = meters[id(child)]
+            num_on_way = -(-before_it.num_pulls // max(1, meter.num_pulls))
+            came += (one_came := before_it.largest_before(num_on_way) or seen_of[id(child)].element_bytes)
+            comes += (one_comes := expected[id(child)].element_bytes)
+            growth = max(growth, growths[id(child)], one_comes / max(1, one_came))
+        largest = seen.element_bytes
+        if node is one:
+            largest = after
+        elif growth > 1:
+            made = meter.largest_before(1)
+            # Nobody knows what a function makes of it; as much of each byte as before, say. Others gather what comes.
+            largest = max(largest, int(made * growth) if node.op.spec_is_hidden else made + comes - came)
+        elif one is not None and id(node) not in passed and _is_alike(node, largest, before):
+            largest = max(largest, after)  # another source may have as large a one
+        growths[id(node)] = max(growth, largest / max(1, seen.element_bytes))
+        more = max(0, comes - came) + largest - seen.element_bytes
+        expected[id(node)] = seen._replace(
+            element_bytes=largest,
+            held_bytes=max(seen.held_bytes + more if seen.held_bytes else 0, share.expects()),
+            typical_bytes=meter.typical_bytes,
+        )
+    return expected
+
+
+def _is_alike(node: Node, nbytes: int, other_bytes: int) -> bool:
+    """Whether its elements are about as large as others, as far as is known: a source may not have been read yet."""
+    return other_bytes // 2 <= nbytes <= 2 * other_bytes if nbytes else not node.inputs
+
+
+def _with_refused(largest_bytes: int, refused: Share, one_bytes: int) -> int:
+    """How large an element is that was refused so much, beyond what was reserved for one like those before."""
+    return max(largest_bytes, one_bytes + min(refused.charged_bytes, largest_bytes * 5 // 4))
 
 
 def expected_on_disk(plan: Node, measured: Sequence[Measured]) -> int | None:

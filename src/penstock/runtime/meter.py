@@ -36,8 +36,11 @@ class Meter:
     largest_bytes: int = 0
     #: What all would take if each were as large as the largest that came with it; `num_bytes` goes by the first.
     num_bytes_at_most: int = 0
-    #: How many pulls gave an element that was larger than all before.
+    #: How many pulls gave an element that was larger than all before; which of them was the last, and how large the
+    #: largest was until then.
     num_larger: int = 0
+    last_larger: int = 0
+    largest_until_then: int = 0
     #: How many elements may be pulled at a time, where they come one by one: by how many objects each consists of.
     num_at_once: int = 1 << 62
     #: Whether it has said that there are no more elements.
@@ -67,6 +70,7 @@ class Meter:
     def saw_element(self, nbytes: int) -> None:
         """The largest element of a pull was so large."""
         if nbytes > self.largest_bytes:
+            self.largest_until_then, self.last_larger = self.largest_bytes, self.num_pulls
             self.largest_bytes = nbytes
             self.num_larger += 1
 
@@ -78,6 +82,11 @@ class Meter:
     def typical_bytes(self) -> int:
         """What an element takes on average, of those that did not fail."""
         return self.num_bytes // max(1, self.num_made)
+
+    def largest_before(self, num_pulls: int) -> int:
+        """The largest element of all pulls but so many at the end, which may still be on their way to the consumer."""
+        is_among_last = self.num_pulls - self.last_larger < num_pulls
+        return self.largest_until_then if is_among_last and self.largest_until_then else self.largest_bytes
 
     @property
     def num_made(self) -> int:
@@ -141,8 +150,7 @@ class MeteredCursor(Cursor):
             meter.num_bytes += nbytes
             meter.num_bytes_at_most += nbytes
             if nbytes > meter.largest_bytes * block.size:
-                meter.largest_bytes = nbytes // block.size
-                meter.num_larger += 1
+                meter.saw_element(nbytes // block.size)
         elif block.records is not None:
             self._count_records(block)
         else:
