@@ -81,3 +81,17 @@ def test_one_that_does_not_fit_alone_is_refused_with_a_number_that_is_enough() -
         list(dataset.run(memory=300_000))
     enough = int(str(error.value).split("use memory=")[1].split()[0])
     assert len(list(dataset.run(memory=enough))) == 240
+
+
+def test_calls_ahead_leave_room_for_the_keys_of_unique() -> None:
+    def distinct() -> Any:
+        return D.range(30).map(lambda i: np.full(120, i % 5), num_parallel_calls=4).unique()
+
+    minimum = distinct().explain(sample=10**9).to_dict()["minimum_bytes"]
+    for _ in range(20):  # a matter of chance
+        with distinct().run(memory=minimum + 100) as run:
+            found = []
+            for x in run:
+                found.append(int(x[0]))
+                time.sleep(0.005)  # for the threads to be ahead
+        assert found == [0, 1, 2, 3, 4]

@@ -32,6 +32,8 @@ _PIECE_VALUES = 8192
 # A set keeps a hash and a pointer for each key, and is between a fifth and three fifths full.
 _ENTRY_BYTES = 80
 _KEY_BYTES = 80
+# So many that are still to come have room set aside for them: who works ahead would take it, and not give it back.
+_KEYS_AHEAD = 8
 # As long as there are few, a saved position holds the keys; else it says how many elements to look at again.
 _SAVED_KEYS = 256
 
@@ -81,6 +83,7 @@ class _UniqueCursor(UnaryCursor):
         self._richness = Richness(context.node.input.spec.cardinality)
         context.share.expects = self._expected_bytes
         context.share.remark = self._remark
+        self._set_aside()
 
     def _expected_bytes(self) -> int:
         expected = self._richness.expected()
@@ -146,9 +149,15 @@ class _UniqueCursor(UnaryCursor):
         nbytes = sum(sys.getsizeof(key) + _ENTRY_BYTES for key in keys)
         self._context.share.charge(nbytes)
         self._held_bytes += nbytes
+        self._set_aside()
         self._keys.update(keys)
         if len(self._keys) <= _SAVED_KEYS:
             self._few += [key if isinstance(key, int) else key.hex() for key in keys]
+
+    def _set_aside(self) -> None:
+        share, ahead_bytes = self._context.share, _KEYS_AHEAD * (_ENTRY_BYTES + _KEY_BYTES)
+        if share.floor_bytes < share.charged_bytes + ahead_bytes // 2:
+            share.raise_floor(share.charged_bytes + ahead_bytes)
 
     def state(self) -> State:
         if len(self._keys) <= _SAVED_KEYS:
