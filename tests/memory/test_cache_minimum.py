@@ -185,3 +185,51 @@ def test_the_minimum_is_enough_where_there_is_no_element(tmp_path: Path, keeper:
     dataset = KEEPERS[keeper](stream, str(tmp_path / "kept"))
     minimum = dataset.explain(sample=10).to_dict()["minimum_bytes"]
     three_epochs(dataset, minimum, [])
+
+
+def equal_rows(count: int = 100, size: int = 2500) -> Any:
+    return D.from_generator(lambda: (np.full(size, i, np.float32) for i in range(count)))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda data: data.map(lambda x: x * 2, num_parallel_calls=4).shuffle(50, seed=1).cache().padded_batch(8),
+        lambda data: data.shuffle(50, seed=1).cache().batch(2),
+        lambda data: data.shuffle(50, seed=1).cache().map(lambda x: x + 1).cache().batch(2),
+        lambda data: (
+            data.group_by_window(lambda x: int(x[0]) % 4, lambda _, w: w.batch(20), 20).map(lambda b: b[0]).cache()
+        ),
+    ],
+    ids=["padded", "batch", "two caches", "groups"],
+)
+@pytest.mark.parametrize("before", ["a sample", "a run that stops"])
+def test_a_sample_sees_what_lies_below_a_cache_that_is_not_full(program: Callable[[Any], Any], before: str) -> None:
+    first = program(equal_rows()).explain(sample=8).to_dict()
+    dataset = program(equal_rows())
+    if before == "a sample":
+        dataset.explain(sample=8)
+    else:
+        with dataset.run(memory="64MB") as run:
+            for _ in range(4):
+                next(run)
+    again = dataset.explain(sample=8, memory="64MB").to_dict()
+    assert (again["minimum_bytes"], again["fits"]) == (first["minimum_bytes"], True)
+    expected = [x.tobytes() for x in program(equal_rows())]
+    with dataset.run(memory=again["minimum_bytes"], epoch=0) as run:
+        assert [x.tobytes() for x in run] == expected
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 9])
+def test_datasets_of_cached_elements_are_read_with_what_there_is(batch_size: int) -> None:
+    """Two copies of each array at once would be quicker, and one more than were set aside for."""
+
+    def program() -> Any:
+        rows = equal_rows(40, 20_000).cache()
+        return rows.flat_map(lambda x: D.from_tensors(x).repeat(2)).batch(batch_size)
+
+    expected = [x.tobytes() for x in program()]
+    dataset = program()
+    minimum = dataset.explain(sample=8).to_dict()["minimum_bytes"]
+    with dataset.run(memory=minimum) as run:
+        assert [x.tobytes() for x in run] == expected

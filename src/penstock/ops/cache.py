@@ -176,6 +176,8 @@ class _CacheCursor(Cursor):
         if block is not None:
             self._number += block.size
             self._place = current.place_of(self._number)
+            if self._context.share.frugal and current.length is None:
+                self._moved_input(current)  # a run may go on beyond what is kept: a sample sees what is below at work
             return block
         while self._number != current.length:
             block = self._input_here(current).pull(self._demand(current, n))
@@ -326,6 +328,9 @@ class _CacheCursor(Cursor):
     def _input_here(self, current: CachedPass) -> Cursor:
         """The input, at the place where this cursor is."""
         self._forget_batch()
+        return self._moved_input(current)
+
+    def _moved_input(self, current: CachedPass) -> Cursor:
         if self._input is None:
             self._input = self._context.input(epoch=current.epoch)
             if self._input_saved is not None:

@@ -95,6 +95,10 @@ class Carrying:
             return 1
         return max(1, min(n, max(self._share.spare_bytes, _NO_SLOT_BYTES) // self._each_bytes))
 
+    def has_room_to_own(self, block: Block) -> bool:
+        """Whether there is room for copies of all elements of a block at once; of one at a time there must be."""
+        return block.size == 1 or block.nbytes <= max(self._share.spare_bytes, _NO_SLOT_BYTES)
+
     def owned(self, block: Block) -> Block:
         """The elements of a block with copies of all read-only views."""
         self._each_bytes = max(self._each_bytes, -(-block.nbytes // block.size))

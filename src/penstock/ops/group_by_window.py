@@ -171,6 +171,8 @@ class _GroupByWindowCursor(Cursor):
                 raise BadType(f"reduce_func: expected a dataset, got {type(dataset).__name__} {dataset!r:.60}")
             self._carried = self._carrying.lease(carried_bytes(dataset, self._carrying.small_bytes), dataset.node)
             block = self._context.read_dataset(dataset, at_once) if at_once else None
+            if block is not None and self._carried is not None and not self._carrying.has_room_to_own(block):
+                block = None
             if block is not None:
                 if self._carried is not None:
                     block = self._carrying.owned(block)

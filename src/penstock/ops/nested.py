@@ -346,7 +346,8 @@ class CycleCursor(Cursor):
             try:
                 block = self._context.read_dataset(dataset, at_once)
                 if block is not None and carried is not None:
-                    block = self._carrying.owned(block)
+                    block = self._carrying.owned(block) if self._carrying.has_room_to_own(block) else None
+                if block is not None:
                     self._carrying.release(carried)
             except BaseException:
                 self._carrying.release(carried)
