@@ -23,7 +23,7 @@ from .ledger import Ledger
 __all__ = ["ArrayMemory"]
 
 # Arrays of so much of the budget are mapped, within these bounds.
-_PART_OF_BUDGET = 64
+_PART_OF_BUDGET = 512
 _LEAST_BYTES = 128 << 10
 _MOST_BYTES = 1 << 20
 # What is kept at most: so many of the largest array, and so much of the budget.

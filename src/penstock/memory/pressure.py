@@ -30,7 +30,7 @@ _STALLED = 10.0
 _SPARE_BYTES = 8 << 20
 _MOST_SELDOM_S = 16.0
 # And how much more than the budget, at any time.
-_BEYOND_BUDGET_BYTES = 4 << 20
+_BEYOND_BUDGET_BYTES = 1 << 20
 # Which is looked at whenever this part of the budget has come into being.
 _PARTS_WATCHED = 64
 # What a run may leave behind in the heap, for the next one to use: this, or that part of the budget.
@@ -152,9 +152,13 @@ class Pressure:
             return 0
         return max(0, resident_bytes(str(self._proc / "self")) - self._baseline_bytes)
 
-    def begin(self) -> None:
-        """Takes what the process occupies now as what it had before the run."""
+    def begin(self, kept_bytes: int = 0) -> None:
+        """Takes what the process occupies now as what it had before the run.
+
+        But for so much, which is on the run's ledger already: what caches keep of runs before.
+        """
         anonymous, shared = _anonymous_and_shared_bytes(f"{self._proc}/self")
+        anonymous -= kept_bytes
         self._baseline_bytes, self._anonymous_baseline_bytes = anonymous + shared, anonymous
         now = monotonic()
         self._next_look, self._next_call = now + _PERIOD_S, now + _FIRST_S

@@ -65,8 +65,6 @@ class Stages:
         self.shows_progress = settings.progress
         self.make_dataset = make_dataset
         self.pressure = Pressure(ledger.budget_bytes, lambda: ledger.charged_bytes, self.arrays.keep_some)
-        self.pressure.begin()
-        ledger.watch = self.pressure.watch_heap
         self.meters: dict[int, Meter] = {}
         self.shares: dict[int, Share] = {}
         self.accounts = Accounts()
@@ -95,6 +93,8 @@ class Stages:
             if node.op.kept is not None:
                 node.op.kept.count_on(self.shares[id(node)])
         self.ledger.counts_kept()
+        self.pressure.begin(self.ledger.charged_bytes)
+        self.ledger.watch = self.pressure.watch_heap
         return self.open(plan, epoch, Boundary(None), branch=0)
 
     def look_at_pressure(self) -> None:
