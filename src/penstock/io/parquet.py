@@ -123,7 +123,7 @@ class FromParquet(StreamsFiles, Op):
         what = "open pages of the columns, rows that were decoded, and one on its way"
         if self._floor_bytes < self._held_bytes:
             what += "; or one column after the other, by way of the disk"
-        return Footprint(held, what, floor)
+        return Footprint(held, what, floor, known_bytes=self._floor_bytes)
 
     def open(self, context: Context) -> Cursor:
         def open_rows(path: str, position: State) -> _Rows:

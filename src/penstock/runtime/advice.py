@@ -39,6 +39,9 @@ def advice(
     needed += sum(max(0, s.charged_bytes - floors[key]) for key, s in shares.items() if s is not refused)
     # Threads that read datasets of its own may each be making one as large beside one that waits: none gives that up.
     needed += 2 * min(refused.num_ahead, refused.num_datasets) * one_bytes
+    # Of a source that has read, and given nothing yet: what comes of it is as large again, and there twice at a time.
+    if not any(meter.num_elements for meter in meters.values()) and refused.charged_bytes:
+        needed += 2 * (refused.charged_bytes + one_bytes)
     # Twice what there is: less would be refused again and again where few elements are far larger than the others.
     advised = max(needed, 2 * ledger.budget_bytes)
     # Where they keep growing, those to come are larger still: by as much again as they have grown, and more. That much
