@@ -27,6 +27,7 @@ __all__ = [
     "decompressing",
     "decompressing_bytes",
     "held_to_read",
+    "unpacked",
     "unpacking",
 ]
 
@@ -43,6 +44,8 @@ _LZ4_FRAME, _ZSTD = 0, 1
 _MOST_TIMES = {_LZ4_FRAME: 255, _ZSTD: 1 << 15}
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
+# A batch that is smaller in its file is unpacked sooner than threads for it have begun.
+_WORTH_THREADS = 1 << 20
 # Arrow's allocator keeps what is freed for a while; below this it is not worth asking.
 _WORTH_RETURNING = 1 << 20
 
@@ -113,6 +116,38 @@ def decompressing_bytes(batch: np.ndarray) -> int | None:
     return None if found is None else found.raw_bytes + found.context_bytes * min(found.num_buffers, _num_threads())
 
 
+def unpacked(batch: np.ndarray, schema: Any) -> Any:
+    """A compressed batch as pyarrow's, whose buffers are malloc's.
+
+    Arrow's own allocator keeps what is freed for each thread that unpacks, and gives back only what the caller's has.
+    """
+    import pyarrow as pa
+
+    # What reads a batch alone takes no pool; what reads a stream does, which begins with a schema.
+    stream = pa.PythonFile(_Parts([schema.serialize(), batch]), mode="r")
+    options = pa.ipc.IpcReadOptions(use_threads=batch.nbytes >= _WORTH_THREADS)
+    return pa.ipc.open_stream(stream, options=options, memory_pool=pa.system_memory_pool()).read_next_batch()
+
+
+class _Parts:
+    """A file of pieces of memory, one after the other, which pyarrow reads without a copy."""
+
+    closed = False
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = [memoryview(part).cast("B") for part in parts]
+
+    def read(self, nbytes: int) -> memoryview:
+        """The next bytes, of one piece only: messages are in one each."""
+        if not self._parts:
+            return memoryview(b"")
+        part = self._parts[0]
+        self._parts[0] = part[nbytes:]
+        if nbytes >= part.nbytes:
+            del self._parts[0]
+        return part[:nbytes]
+
+
 def _lz4_bytes(frame: bytes) -> int:
     """What the blocks of an lz4 frame take: a frame says how large they may be."""
     if len(frame) < 7 or frame[:4] != _LZ4_MAGIC or (block := _LZ4_BLOCK_BYTES.get(frame[5] >> 4 & 7)) is None:
@@ -158,7 +193,6 @@ def decompressing(share: Share, nbytes: int) -> Iterator[None]:
     try:
         yield
     finally:
-        _return_to_system(nbytes)
         share.discharge(nbytes)
 
 
@@ -169,21 +203,16 @@ def compressing_bytes(nbytes: int) -> int:
 
 @contextlib.contextmanager
 def compressing(share: Share, nbytes: int) -> Iterator[None]:
-    """While elements of so many bytes are compressed."""
+    """While elements of so many bytes are compressed, in this thread."""
+    import pyarrow as pa
+
     lease = share.acquire(compressing_bytes(nbytes))
     try:
         yield
     finally:
-        _return_to_system(nbytes)
+        if nbytes >= _WORTH_RETURNING:  # it leaves the process too, not only the ledger
+            pa.default_memory_pool().release_unused()
         lease.release()
-
-
-def _return_to_system(nbytes: int) -> None:
-    """After so many bytes of Arrow's were freed: they leave the process too, not only the ledger."""
-    import pyarrow as pa
-
-    if nbytes >= _WORTH_RETURNING:
-        pa.default_memory_pool().release_unused()
 
 
 def _num_threads() -> int:

@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import BadArgument, FormatError, PenstockError
 from . import arrow_library
 from .checksum import CHECKSUM_KEY, UNKNOWN_CHECKSUM, has_right_body, has_right_checksum
-from .compression import copies_in, decompressing_bytes
+from .compression import copies_in, decompressing_bytes, unpacked
 from .footer import BLOCK, before_blocks, blocks, buffer_offsets, compressed_buffers, footer_of_none, num_rows
 from .layout import Layout
 from .leaves import Views
@@ -291,22 +291,24 @@ class IpcReader(OpenedFile):
         kind = self._kind if self._writer is None else self._writer.kind
         if kind is None or kind.layout is None:
             raise self.wrong("it holds no elements")
-        views = _views_of(buffer, writeable)
+        views, batch_of = _views_of(buffer, writeable), _read_in_place
         scratch: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if self._is_foreign and (nbytes := self._decompressing_bytes(buffer, stored)) is not None:
             if decompressing is None:
                 raise self.wrong("it is compressed, and files like this one are not")
             self.is_compressed = True
-            views, scratch = copies_in(into, writeable), decompressing(nbytes)
+            views, batch_of, scratch = copies_in(into, writeable), unpacked, decompressing(nbytes)
         with scratch:
-            return self._rows(buffer, stored, kind, views)
+            return self._rows(buffer, stored, kind, views, batch_of)
 
-    def _rows(self, buffer: np.ndarray, stored: Stored, kind: Kind, views: Views) -> list[Any]:
+    def _rows(
+        self, buffer: np.ndarray, stored: Stored, kind: Kind, views: Views, batch_of: Callable[[np.ndarray, Any], Any]
+    ) -> list[Any]:
         import pyarrow as pa
 
         assert kind.layout is not None
         try:
-            batch = pa.ipc.read_record_batch(pa.py_buffer(buffer), kind.schema)
+            batch = batch_of(buffer, kind.schema)
             batch.validate(full=True)  # offsets decide which memory is looked at
             if batch.num_rows != stored.num_rows or any(c.null_count for c in batch.columns if c.type != pa.null()):
                 raise FormatError(f"expected {stored.num_rows:,} rows without nulls")
@@ -432,6 +434,12 @@ class IpcReader(OpenedFile):
         if stored.num_rows < 1:
             raise self.wrong(f"its footer names a batch of {stored.num_rows:,} elements at byte {offset:,}")
         return stored
+
+
+def _read_in_place(batch: np.ndarray, schema: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.read_record_batch(pa.py_buffer(batch), schema)
 
 
 def _views_of(memory: np.ndarray, writeable: bool) -> Views:
