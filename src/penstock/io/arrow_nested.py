@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..leaf import Ragged
+from ..memory.to_arrow import numbers
 from ..spec import RaggedSpec, TensorSpec
 from .arrow_values import Converted, conversion, mask_of
 
@@ -62,7 +63,7 @@ def field_in_lists(array: Any, name: str) -> Any:
     ends = _ends(array)
     inner = field_in_lists(array.values.slice(ends[0], ends[-1] - ends[0]), name)
     lists = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
-    return lists.from_arrays(pa.array(ends - ends[0]), inner, mask=mask)
+    return lists.from_arrays(numbers(ends - ends[0]), inner, mask=mask)
 
 
 class NestedLists:

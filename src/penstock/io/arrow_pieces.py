@@ -12,6 +12,7 @@ from ..block import Block, concat_blocks
 from ..cursor import State
 from ..element import Failed
 from ..errors import FormatError, PenstockError
+from ..memory.to_arrow import numbers
 from ..order import Index
 from ..plan.op import Context, Reader, Room
 from .arrow_arrays import TableColumns
@@ -123,9 +124,9 @@ class PiecesReader:
                 at += b - a
         else:
             size = index.size
-            numbers = np.searchsorted(self._starts, index, "right") - 1
-            present = np.unique(numbers).tolist()
-            targets = [np.flatnonzero(numbers == number) for number in present]
+            pieces = np.searchsorted(self._starts, index, "right") - 1
+            present = np.unique(pieces).tolist()
+            targets = [np.flatnonzero(pieces == number) for number in present]
             places = [(n, index[t] - int(self._starts[n])) for n, t in zip(present, targets, strict=True)]
         columns: list[np.ndarray] = []
         for arrays in plain:
@@ -136,13 +137,11 @@ class PiecesReader:
         return Block.of_columns(structure, columns, size)
 
     def _scattered(self, index: np.ndarray) -> Block:
-        import pyarrow as pa
-
-        numbers = np.searchsorted(self._starts, index, "right") - 1
+        pieces = np.searchsorted(self._starts, index, "right") - 1
         rows: list[Any] = [None] * index.size
-        for number in np.unique(numbers).tolist():
-            places = np.flatnonzero(numbers == number)
-            block = self._decoded(number, pa.array(index[places] - self._starts[number]))
+        for number in np.unique(pieces).tolist():
+            places = np.flatnonzero(pieces == number)
+            block = self._decoded(number, numbers(index[places] - self._starts[number]))
             for place, row in zip(places.tolist(), block.rows(), strict=True):
                 rows[place] = row
         block = Block.of_rows(rows)

@@ -148,9 +148,10 @@ def _bits(array: Any) -> np.ndarray:
 
 
 def _bools(array: Any, fill: Any) -> Converted:
-    mask = mask_of(array)
-    full = array if mask is None else array.fill_null(False)
-    return _bits(full), mask
+    values, mask = _bits(array), mask_of(array)
+    if mask is not None:
+        values[mask] = False  # Arrow has anything there
+    return values, mask
 
 
 def _strings(array: Any, fill: Any) -> Converted:

@@ -15,6 +15,7 @@ from ..leaf import Ragged, Sparse, is_dataset, string
 from ..memory.arrow_library import load as load_arrow
 from ..memory.ledger import Share
 from ..memory.sealing import in_native_order
+from ..memory.to_arrow import numbers, strings
 from ..spec import UNSEEN, RaggedSpec, SparseSpec, TensorSpec, describe, spec_leaves, spec_of, structure_of_spec
 from .new_file import NewFile
 from .sparse_lists import list_of
@@ -294,13 +295,11 @@ class _Rows:
         if not self._varies:
             return _fixed(values, shape)
         ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *self._lengths]))
-        return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), _fixed(values, shape[1:]))
+        return pa.LargeListArray.from_arrays(numbers(ends), _fixed(values, shape[1:]))
 
 
 def _flat(values: np.ndarray, dtype: np.dtype[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values.tolist(), pa.large_binary()) if dtype == string else pa.array(values)
+    return strings(values) if dtype == string else numbers(values)
 
 
 def _fixed(flat: Any, shape: tuple[Any, ...]) -> Any:

@@ -23,6 +23,7 @@ from ..errors import BadType, FormatError
 from ..leaf import Ragged, Sparse, string
 from .dtype_text import dtype_from_text, dtype_to_text, native, storable
 from .flat import INT64, Take, cut, cut_bytes, ends, flat_bytes, ranks_and_shapes, shapes_from, take_bytes
+from .to_arrow import strings
 
 __all__ = ["Buffers", "Leaf", "Views", "leaf_from_json", "leaf_of"]
 
@@ -132,7 +133,7 @@ class _Strings:
         return [("", pa.large_list(pa.large_binary())), (".shape", pa.list_(pa.int64()))]
 
     def columns(self, leaves: list[Any]) -> list[Any]:
-        items = _binary(self._items(leaves))
+        items = strings(self._items(leaves))
         return [_lists(self.fields()[0][1], [leaf.size for leaf in leaves], items), _shapes(leaves)]
 
     def _items(self, leaves: list[np.ndarray]) -> list[Any] | np.ndarray:
@@ -222,7 +223,7 @@ class _Bytes:
         return [("", pa.large_binary())]
 
     def columns(self, leaves: list[Any]) -> list[Any]:
-        return [_binary(leaves)]
+        return [strings(leaves)]
 
     def buffers(self) -> Buffers | None:
         return None
@@ -403,20 +404,11 @@ def _from_arrow(values: Any, dtype: np.dtype[Any], views: Views) -> np.ndarray:
     return views(values.buffers()[-1], dtype, len(values))
 
 
-def _binary(items: list[Any] | np.ndarray) -> Any:
-    import pyarrow as pa
-
-    # By hand: `pa.array` would take memory from Arrow's allocator, which keeps it, and load pandas, if there is one.
-    lengths, data = flat_bytes(items)
-    buffers = [None, pa.py_buffer(ends(lengths)), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(items), buffers)
-
-
-def _from_binary(strings: Any) -> np.ndarray:
-    if not len(strings):  # Arrow may leave out where none begins
+def _from_binary(items: Any) -> np.ndarray:
+    if not len(items):  # Arrow may leave out where none begins
         return np.empty(0, object)
-    _, offsets, data = (np.frombuffer(buffer or b"", np.uint8) for buffer in strings.buffers())
-    return cut_bytes(data, offsets.view(np.int64)[: len(strings) + 1])
+    _, offsets, data = (np.frombuffer(buffer or b"", np.uint8) for buffer in items.buffers())
+    return cut_bytes(data, offsets.view(np.int64)[: len(items) + 1])
 
 
 def _lists(kind: Any, lengths: list[int] | np.ndarray, values: Any) -> Any:
