@@ -40,7 +40,17 @@ def loaded(folder: str) -> dict[str, Any]:
     return under_watch(D.load(folder))
 
 
-PROGRAMS: dict[str, Callable[[str], dict[str, Any]]] = {"loaded": loaded}
+def shuffled(folder: str) -> dict[str, Any]:
+    path = f"{folder}/t.arrow"
+    table = pa.table({"t": [bytes(8 * size) for size in SIZES]})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=10)
+    del table
+    pa.default_memory_pool().release_unused()
+    return under_watch(D.from_arrow(path).shuffle(seed=1))
+
+
+PROGRAMS: dict[str, Callable[[str], dict[str, Any]]] = {"loaded": loaded, "shuffled": shuffled}
 
 if __name__ == "__main__":
     warm_up()

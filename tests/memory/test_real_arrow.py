@@ -2,13 +2,16 @@
 
 import pytest
 
-from tests.memory.arrow_children import BUDGET, PROGRAMS, SIZES
+from tests.memory.arrow_children import BUDGET, SIZES
 from tests.memory.test_real_memory import MB, child
 
+#: About 20 and 3 MB; with what Arrow's own allocator keeps, 69 and 22.
+MOST_GROWTH = {"loaded": BUDGET + 16 * MB, "shuffled": 12 * MB}
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_unequal_elements_that_arrow_reads_are_held_inside_the_budget(name: str) -> None:
+
+@pytest.mark.parametrize("name", MOST_GROWTH)
+def test_unequal_elements_that_arrow_reads_leave_the_process(name: str) -> None:
     found = child(name, "arrow_children.py", exact=False)
     assert found["count"] == len(SIZES)
     assert found["ledger_peak"] <= BUDGET
-    assert found["growth"] <= BUDGET + 16 * MB, found
+    assert found["growth"] <= MOST_GROWTH[name], found

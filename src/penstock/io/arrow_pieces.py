@@ -156,7 +156,7 @@ class PiecesReader:
             asked = range(rows.start, rows.stop) if places is None else places
             return _as_rows([self._unsound(number, batch.slice(row, 1), row) for row in asked])
         first = 0 if places is not None else rows.start
-        batch = batch.slice(first, rows.stop - first) if places is None else batch.take(rows)
+        batch = batch.slice(first, rows.stop - first) if places is None else _taken(batch, rows)
         row_of = (lambda row: first + row) if places is None else places.__getitem__
         return self._block(number, batch, row_of, is_taken=places is not None)
 
@@ -222,6 +222,17 @@ def _joined(blocks: list[Block]) -> Block:
     if any(block.has_failures for block in blocks):
         return _as_rows(blocks)
     return concat_blocks(blocks, np.empty) or _as_rows(blocks)
+
+
+def _taken(batch: Any, rows: Any) -> Any:
+    """Copies of some rows, which are dropped when elements were made of them.
+
+    In malloc's memory: Arrow's own allocator would keep many times what it was asked for.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.take(batch, rows, memory_pool=pa.system_memory_pool())
 
 
 def _as_rows(blocks: list[Block]) -> Block:
