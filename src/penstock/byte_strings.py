@@ -10,10 +10,12 @@ import numpy as np
 
 from .errors import BadType
 
-__all__ = ["checked_objects", "encode_strings", "encoded", "is_text", "refuse_missing"]
+__all__ = ["checked_objects", "encode_strings", "encoded", "is_text", "refuse_missing", "utf8"]
 
 # Of fixed-width text so much at a time is there as Python's strings too.
 _PIECE_BYTES = 1 << 16
+# Longer text is encoded in pieces.
+_PIECE_CHARACTERS = 1 << 14
 # So many are in a list at a time.
 _LISTED = 8192
 
@@ -25,7 +27,22 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 
 def encoded(text: Any) -> Any:
     """One string as `bytes`; anything else as it is."""
-    return text.encode() if isinstance(text, str) else bytes(text) if isinstance(text, np.bytes_) else text
+    return utf8(text) if isinstance(text, str) else bytes(text) if isinstance(text, np.bytes_) else text
+
+
+def utf8(text: str) -> bytes:
+    """A string as `bytes`, in memory that fits them.
+
+    Python takes for all characters what the longest could become, and gives back the end: of a long text with one emoji
+    three quarters, as a gap in the heap into which the next text does not fit.
+    """
+    if len(text) <= _PIECE_CHARACTERS or text.isascii():
+        return text.encode()
+    try:
+        starts = range(0, len(text), _PIECE_CHARACTERS)
+        return b"".join([text[i : i + _PIECE_CHARACTERS].encode() for i in starts])
+    except UnicodeEncodeError:
+        return text.encode()  # the error names the place in all of it
 
 
 def encode_strings(array: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .byte_strings import checked_objects, encode_strings, encoded, is_text
+from .byte_strings import checked_objects, encode_strings, encoded, is_text, utf8
 from .errors import BadType
 
 __all__ = [
@@ -126,7 +126,7 @@ def as_leaf(value: Any) -> Any:
     if isinstance(value, np.generic):
         return encoded(value.item()) if value.dtype.kind in "US" else value
     if kind is str:
-        return value.encode()
+        return utf8(value)
     if kind is bool:
         return np.bool_(value)
     if kind is int:

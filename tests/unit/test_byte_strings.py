@@ -148,3 +148,29 @@ def test_few_strings_are_in_a_list_at_a_time(dtype: Any) -> None:
         tracemalloc.stop()
     assert strings[-1] == b"w0099999"
     assert peak - left < 400_000
+
+
+LONG = ["a" * 100_000 + "\U0001f600", "\U0001f600" * 40_000, "é日" * 50_000, "é" * 16_384, "é" * 16_385]
+
+
+@pytest.mark.parametrize("words", LONG, ids=len)
+def test_long_text_is_encoded_in_pieces_as_it_is_in_one(words: str) -> None:
+    assert as_leaf(words) == encode_strings(np.array([words], object))[0] == words.encode()
+
+
+def test_one_wide_character_does_not_make_room_for_as_many_as_there_are_others() -> None:
+    """What is given back of it is a gap in the heap, which the next text does not fit into."""
+    words = LONG[0]
+    tracemalloc.start()
+    try:
+        size = len(as_leaf(words))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * size
+
+
+def test_an_error_in_long_text_names_the_place_in_all_of_it() -> None:
+    with pytest.raises(UnicodeEncodeError) as found:
+        as_leaf("é" * 40_000 + "\ud800")
+    assert (found.value.start, len(found.value.object)) == (40_000, 40_001)
