@@ -22,7 +22,7 @@ import numpy as np
 
 from .errors import SpecMismatch
 from .failed import Failed
-from .leaf import Ragged, Sparse, as_leaf, leaf_bytes
+from .leaf import Ragged, Sparse, as_leaf, is_dataset, leaf_bytes
 
 __all__ = [
     "LEAF",
@@ -30,6 +30,7 @@ __all__ = [
     "Structure",
     "arrays_in",
     "detach",
+    "has_dataset",
     "nbytes_of",
     "normalize",
     "parts_of",
@@ -295,6 +296,16 @@ def arrays_in(element: Any) -> list[np.ndarray]:
     if not _is_nest(element):
         return []
     return [array for part in _parts(element) if type(part) not in _SCALARS for array in arrays_in(part)]
+
+
+def has_dataset(element: Any) -> bool:
+    """Whether a leaf of an element is a dataset."""
+    if type(element) in _LEAVES:
+        return False
+    if not _is_nest(element):
+        return is_dataset(element)
+    parts = _parts(element)
+    return not _LEAVES.issuperset(map(type, parts)) and any(map(has_dataset, parts))
 
 
 def read_only(leaf: Any) -> Any:

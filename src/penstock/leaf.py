@@ -242,7 +242,9 @@ def leaf_bytes(leaf: Any) -> int:
             return int(leaf.nbytes)
         # In no list: there may be very many.
         return sum(map(len, leaf.flat)) + leaf.size * (_POINTER + _BYTES_OVERHEAD)
-    if is_dataset(leaf):  # a window, or what was made of one, holds elements
+    if is_dataset(leaf):  # a window holds elements, a source may hold arrays that were made for it
         node = leaf.node
-        return sum([part.op.held_bytes for part in node.walk()]) if node.inputs else int(node.op.held_bytes)
+        if not node.inputs:
+            return int(node.op.held_bytes)
+        return sum({id(part.op): part.op.held_bytes for part in node.walk()}.values())  # one may be there twice
     return int(getattr(leaf, "nbytes", 0))

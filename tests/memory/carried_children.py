@@ -36,6 +36,15 @@ def small(*_: Any) -> Any:
     return D.from_tensors(np.ones(50_000, np.uint8))
 
 
+def generated() -> Any:
+    for _ in range(NUM_MADE):
+        yield made()
+
+
+def opened(datasets: Any) -> Any:
+    return datasets.flat_map(lambda dataset: dataset)
+
+
 #: The budget in MB, and the pipeline.
 PIPELINES: dict[str, tuple[int, Any]] = {
     "flat_mapped": (16, lambda: D.range(NUM_MADE).flat_map(made)),
@@ -52,6 +61,15 @@ PIPELINES: dict[str, tuple[int, Any]] = {
         24,
         lambda: D.range(NUM_SMALL).group_by_window(lambda i: 0, small, window_size=1).shuffle(NUM_SMALL, seed=1),
     ),
+    "elements_cached": (24, lambda: opened(D.range(NUM_MADE).map(made).cache())),
+    "pairs_cached": (24, lambda: D.range(NUM_MADE).map(lambda i: (i, made())).cache().flat_map(lambda i, d: d)),
+    "elements_of_what_was_given": (
+        24,
+        lambda: opened(large().filter(lambda x: True).map(D.from_tensor_slices).cache()),
+    ),
+    "elements_in_threads": (24, lambda: opened(D.range(NUM_MADE).map(made, num_parallel_calls=8))),
+    "elements_generated": (24, lambda: opened(D.from_generator(generated).cache())),
+    "elements_opened_shuffled": (24, lambda: opened(D.range(NUM_MADE).map(made)).shuffle(NUM_MADE * NUM_ROWS, seed=1)),
 }
 
 

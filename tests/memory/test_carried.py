@@ -3,6 +3,7 @@
 So are elements that their caches kept, for as long as somebody holds one.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,39 @@ def test_who_holds_their_elements_counts_them(make: Callable[[Any], Any]) -> Non
         assert run.ledger.charged_bytes >= 5 * NUM_BYTES
 
 
+def all_ones(dataset: Any, memory: Any) -> int:
+    """How many elements there are, of datasets that are elements; nothing is left on the ledger."""
+    with dataset.flat_map(lambda d: d).run(memory=memory) as run:
+        count = sum(int(np.all(element == 1)) for element in run)
+        assert run.ledger.peak_bytes <= run.ledger.budget_bytes
+    assert run.ledger.charged_bytes == 0
+    return count
+
+
+def test_a_cache_keeps_as_many_datasets_as_have_room() -> None:
+    calls = []
+    dataset = D.range(20).map(lambda i: calls.append(i) or made()).cache()
+    for _ in range(2):
+        assert all_ones(dataset, 15 * NUM_BYTES) == 400
+    assert 25 <= len(calls) < 40, "some are made again, for no file can hold them"
+
+
+@pytest.mark.parametrize(
+    ("buffer", "text"),
+    [
+        (lambda d: d.filter(lambda d: True).shuffle(20, seed=1), "datasets in them, which cannot go to disk"),
+        (lambda d: d.window(20).flat_map(lambda w: w), "use memory="),
+    ],
+)
+def test_a_buffer_of_datasets_is_refused_with_a_number_that_works(buffer: Callable[[Any], Any], text: str) -> None:
+    dataset = buffer(D.range(30).map(made))
+    with pytest.raises(ps.errors.OverBudget, match=text) as refused:
+        all_ones(dataset, 10 * NUM_BYTES)
+    named = re.search(r"memory=([\d_]+)", str(refused.value))
+    assert named is not None
+    assert all_ones(dataset, int(named[1])) == 600
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -139,6 +173,12 @@ def test_who_holds_their_elements_counts_them(make: Callable[[Any], Any]) -> Non
         "given_cached",
         "small_shuffled",
         "small_grouped",
+        "elements_cached",
+        "pairs_cached",
+        "elements_of_what_was_given",
+        "elements_in_threads",
+        "elements_generated",
+        "elements_opened_shuffled",
     ],
 )
 def test_inner_datasets_are_inside_the_budget(name: str) -> None:

@@ -20,8 +20,9 @@ from ..errors import BadType, SpecMismatch
 from ..inorder import InOrderCursor
 from ..leaf import Ragged, Sparse, as_leaf, is_dataset, refuse_masked
 from ..order import Index
+from ..plan.carried import ArraySource
 from ..plan.footprint import Footprint, Sizes, times
-from ..plan.op import BlockKind, Context, Op, Reader, show
+from ..plan.op import BlockKind, Context, Reader, show
 from ..plan.traits import SOURCE, Traits
 from ..spec import RaggedSpec, Spec, TensorSpec, spec_of
 from .columns import ColumnReader
@@ -35,7 +36,7 @@ _Access = Literal["view", "ragged", "made"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromTensorSlices(Op):
+class FromTensorSlices(ArraySource):
     """The slices of arrays along their first axis.
 
     The arrays are aliased, not copied: later changes to them show. Elements that lie side by side are delivered as
@@ -231,7 +232,7 @@ def _is_lazy(value: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FromTensors(Op):
+class FromTensors(ArraySource):
     """One element: what was given, as it is.
 
     Args:

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
-from ..element import Failed, Structure, nbytes_of, normalize
+from ..element import Failed, Structure, has_dataset, nbytes_of, normalize
 from ..errors import BadType, SpecMismatch, StateError
 from ..leaf import Ragged, Sparse, as_leaf, string
+from ..plan.carried import note_made
 from ..plan.footprint import Footprint, Sizes, one_element
 from ..plan.op import Context, Op, show
 from ..plan.traits import Traits
@@ -199,12 +200,15 @@ class _GeneratorCursor(Cursor):
 
     def _checked(self, value: Any) -> Any:
         try:
-            leaf = as_leaf(value) if type(value) in (int, float) else value
-            if type(leaf) is self._scalar:
-                return leaf
-            element = normalize(leaf) if self._signature is UNSEEN else check_element(self._signature, leaf)
+            if type(value) in (int, float):
+                value = as_leaf(value)
+            if type(value) is self._scalar:
+                return value
+            element = normalize(value) if self._signature is UNSEEN else check_element(self._signature, value)
             if isinstance(element, np.generic) or type(element) is bytes:
                 return element
+            if has_dataset(element):
+                note_made(value, element)
             structure = Structure.of(element)
             if not structure.num_leaves:
                 raise BadType("expected at least one component, got none: an element must hold something")

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..block import Block, stack_leaves
-from ..element import Failed, Structure, nbytes_of, normalize
+from ..element import Failed, Structure, has_dataset, nbytes_of, normalize
 from ..errors import BadType, OverBudget
 from ..leaf import as_leaf
 from ..memory.singly import num_at_once
 from ..options import AUTOTUNE
 from ..owned import owned
+from ..plan.carried import note_made
 from ..plan.op import Context, Room, argument
 from .failing import failed
 from .stack import Likeness
@@ -47,9 +48,9 @@ def as_result(value: Any, given: Any = None) -> Any:
     kind = type(value)
     if kind is np.ndarray and value.ndim and value.dtype.kind not in "OSUT":
         return value if value.base is None else owned(value, given)
-    if isinstance(value, list):
-        value = tuple(value)
-    element = owned(normalize(value), given)
+    element = owned(normalize(tuple(value) if isinstance(value, list) else value), given)
+    if has_dataset(element):
+        note_made(value, element, given)
     if element is None or (isinstance(element, (tuple, dict)) and not element):
         got = "None; does the function return something?" if element is None else f"an empty {type(element).__name__}"
         raise BadType(f"expected at least one component, got {got}")

@@ -131,7 +131,8 @@ class _ShuffleCursor(Cursor):
         share, free_bytes = context.share, context.share.free_bytes
         # The pool of runs may be made smaller meanwhile.
         self._draws = Draws(buffer_size, key, lambda: max(64, min(free_bytes, share.budget_bytes) // 128))
-        self._waiting = Waiting(share, context.spill, context.arena, self._draws)
+        most = context.node.input.spec.cardinality if buffer_size is None else buffer_size
+        self._waiting = Waiting(share, context.spill, context.arena, self._draws, most)
         self._transit = Transit(context.share, None)
         total = context.node.input.spec.cardinality if buffer_size is None else buffer_size
         self._filling: Progress | None = context.progress("filling the buffer", total)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, detach, nbytes_of
+from ..element import Failed, detach, has_dataset, nbytes_of
 from ..errors import OverBudget, PenstockError
 from ..memory.allocator import trim_heap
 from ..memory.arena import Arena
@@ -38,7 +38,7 @@ from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
 from ..plan.footprint import ElementSize
-from ..spec import UNSEEN, spec_leaves, structure_of_spec
+from ..spec import UNKNOWN, UNSEEN, spec_leaves, structure_of_spec
 from .draws import Draws
 
 __all__ = ["Waiting", "held_bytes", "least_memory_needed", "memory_needed"]
@@ -60,9 +60,10 @@ _MOST_AT_ONCE = 64
 # Batches of small elements: in smaller ones what Arrow says of a batch would weigh as much as the elements.
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH_BYTES = 4 << 10
-# What is known of elements only while they are sorted is on no account: of so many it weighs something.
-_MANY = 8192
+_MANY = 8192  # of so many what is known only while they are sorted, on no account, weighs something
 _AT_A_TIME = 1024
+# As many times what waits may be still to come: a buffer may be for a million, and there never be a hundred.
+_FEW_MORE = 4
 
 
 def held_bytes(element: Any) -> int:
@@ -152,8 +153,9 @@ class _Sorted:
 class Waiting:
     """Elements by number, given back in the order of the draws."""
 
-    def __init__(self, share: Share, spill: SpillSpace, arena: Arena, draws: Draws) -> None:
+    def __init__(self, share: Share, spill: SpillSpace, arena: Arena, draws: Draws, most: int = UNKNOWN) -> None:
         self._share = share
+        self._most = most  # elements that wait at a time, where that is known
         self._arena = arena
         self._draws = draws
         self._files = BatchFiles(spill)
@@ -165,6 +167,7 @@ class Waiting:
         self._num_batches = 0
         self._bytes = 0
         self._failed_bytes = 0  # of these, what is errors
+        self._has_datasets = False  # that must stay
         self._index_bytes = 0  # of what is known of files and draws
         self._foreseen_bytes = 0  # of these, where nothing went to disk, and is to be counted all the same
         self._lock = WorkLock()
@@ -283,6 +286,8 @@ class Waiting:
     # Memory.
 
     def _remark(self) -> str:
+        if self._has_datasets:
+            return "its elements have datasets in them, which cannot go to disk"
         return f"{format_bytes(self._failed_bytes)} are errors, which cannot go to disk" if self._failed_bytes else ""
 
     def _try_charge(self, nbytes: int) -> bool:
@@ -328,10 +333,18 @@ class Waiting:
             if is_written:
                 self._settle_index()
                 return
+            self._foresee_datasets(row, nbytes)
             self._share.charge(nbytes, single=True)  # it must stay, so this must do
             self._bytes += nbytes
             self._stuck.add(number)
         self._in_memory[number] = (detach(row), nbytes)
+
+    def _foresee_datasets(self, row: Any, nbytes: int) -> None:
+        """Where one element is a dataset all are, and none can go: the budget to name has room for as many as wait."""
+        if has_dataset(row):
+            self._has_datasets = True
+            staying_bytes = nbytes * min(self._most, _FEW_MORE * len(self._in_memory))
+            self._share.staying_bytes = max(self._share.staying_bytes, staying_bytes)
 
     def _make_room(self, nbytes: int) -> bool:
         """Charges bytes; others go to disk for it."""
