@@ -2,7 +2,8 @@
 
 Errors carry data: the whole string that could not be decoded, or an array among their arguments. One that waits in a
 queue or a shuffle's buffer would hold it there, for as long as elements do. So what is large is taken out of an error
-when it becomes an element, something short stands in for it, and what is left is counted as an element's bytes are.
+when it becomes an element, something short stands in for it, and what is left is counted as an element's bytes are. An
+object of any class is large if the error alone keeps something large alive through it (`reached`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .frames import ARGS, forget_frames
+from .reached import Reached
 
 __all__ = ["Failed"]
 
@@ -46,11 +48,12 @@ class Failed:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
-        relief, errors = _Relief(), forget_frames(error)
+        errors = forget_frames(error)
+        relief = _Relief(Reached(errors))
         for one in errors:
             relief.relieve(one)
         #: What the error takes, with those that it refers to.
-        self.error_bytes: int = _OWN_BYTES + sum(map(_bytes_of, errors))
+        self.error_bytes: int = _OWN_BYTES + sum(map(relief.bytes_of, errors))
 
     def __repr__(self) -> str:
         return f"Failed({self.error!r})"
@@ -59,14 +62,15 @@ class Failed:
 class _Relief:
     """Takes out of errors what is large; what several of them have in common is replaced by the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, reached: Reached) -> None:
+        self._reached = reached
         # With what they stand in for, or another object could have its number meanwhile.
         self._stand_ins: dict[int, tuple[Any, Any]] = {}
 
     def relieve(self, error: BaseException) -> None:
         """Errors may be of any class, and not let us: then they stay as they are."""
         with suppress(Exception):
-            if isinstance(error, AttributeError) and _may_be_large(error.obj):
+            if isinstance(error, AttributeError) and self._may_be_large(error.obj):
                 error.obj = type(error.obj)  # by which Python finds a name that may have been meant
         text = self._relieve_unicode(error)
         with suppress(Exception):
@@ -96,7 +100,7 @@ class _Relief:
             return ""
         with suppress(Exception):
             coded = error.object
-            if _size_of(coded) > _LARGE_BYTES:
+            if self._size_of(coded) > _LARGE_BYTES:
                 # That one stays, or is out of range: it must not look at what was put there.
                 length = max(_KEPT_LENGTH, error.end if error.end <= _LARGE_BYTES else 0)
                 self._stand_ins[id(coded)] = coded, _beginning(coded, length)
@@ -112,7 +116,7 @@ class _Relief:
         """The value, or something short if it is large."""
         if id(value) in self._stand_ins:
             return self._stand_ins[id(value)][1]
-        size = _size_of(value, depth)
+        size = self._size_of(value, depth)
         if size <= _LARGE_BYTES:
             return value
         made = self._stand_in(value, size, depth)
@@ -131,10 +135,60 @@ class _Relief:
             items = value.items() if kind is dict else enumerate(value)
             light = {key: self._light(item, depth - 1) for key, item in items}
             lighter = light if kind is dict else kind(light.values())
-            if _size_of(lighter, depth) <= _LARGE_BYTES:
+            if self._size_of(lighter, depth) <= _LARGE_BYTES:
                 return lighter
         count = f" of {len(value):,}" if isinstance(value, _CONTAINERS) else ""
         return f"<{kind.__name__}{count}, {size:,} bytes or more: {_NOT_KEPT}>"
+
+    def _may_be_large(self, value: Any) -> bool:
+        """Of objects of other classes nobody knows what they hold."""
+        return not isinstance(value, _OF_KNOWN_SIZE) or self._size_of(value) > _LARGE_BYTES
+
+    def _size_of(self, value: Any, depth: int = _DEPTH) -> int:
+        """About how many bytes a value keeps in memory; of what is large it suffices to know that it is."""
+        if isinstance(value, (BaseException, type, ModuleType)):  # counted by itself, or there in any case
+            return 0
+        size = 0
+        with suppress(Exception):  # of a class of the user's
+            if isinstance(value, np.ndarray):
+                return self._array_bytes(value)
+            size = max(sys.getsizeof(value), _nbytes(value))
+            if not depth or not isinstance(value, (*_OF_KNOWN_SIZE, *_CONTAINERS)):
+                return max(size, self._reached.bytes_behind(value))
+            if isinstance(value, _CONTAINERS):
+                for item in (*value, *value.values()) if isinstance(value, dict) else value:
+                    if size > _LARGE_BYTES:
+                        break
+                    size += self._size_of(item, depth - 1)
+        return size
+
+    def _array_bytes(self, array: np.ndarray) -> int:
+        """Of a view, what it looks at, which it keeps."""
+        owner: Any = array
+        while getattr(owner, "base", None) is not None:
+            owner = owner.base
+        size = max(array.nbytes, _nbytes(owner) or sys.getsizeof(owner, 0))
+        if array.dtype.hasobject and size <= _LARGE_BYTES:
+            size += sum([self._size_of(item, 1) for item in array.reshape(-1).tolist()])
+        return size
+
+    def bytes_of(self, error: BaseException) -> int:
+        """What an error takes, by itself."""
+        size = sys.getsizeof(error, 0)
+        held: dict[int, Any] = {}
+        with suppress(Exception):
+            args, fields = ARGS.__get__(error), error.__dict__
+            size += sys.getsizeof(args) + sys.getsizeof(fields)
+            held.update((id(value), value) for value in (*args, *fields.values()))
+        for member in _members(error):
+            with suppress(Exception):
+                value = member.__get__(error)
+                held[id(value)] = value
+        step = error.__traceback__
+        while step is not None:
+            size += _LINE_BYTES
+            step = step.tb_next
+        return size + sum(map(self._size_of, held.values()))
 
 
 def _beginning(value: Any, length: int) -> Any:
@@ -143,64 +197,13 @@ def _beginning(value: Any, length: int) -> Any:
     return value[:length] + (rest if isinstance(value, str) else rest.encode())
 
 
-def _may_be_large(value: Any) -> bool:
-    """Of objects of other classes nobody knows what they hold."""
-    return not isinstance(value, _OF_KNOWN_SIZE) or _size_of(value) > _LARGE_BYTES
-
-
 def _members(error: BaseException) -> list[Any]:
     """What it has beside its dict: fields of Python's own errors, and those of `__slots__`."""
     kinds = type(error).__mro__
     return [field for kind in kinds for field in vars(kind).values() if isinstance(field, MemberDescriptorType)]
 
 
-def _size_of(value: Any, depth: int = _DEPTH) -> int:
-    """About how many bytes a value keeps in memory; of what is large it suffices to know that it is."""
-    if isinstance(value, (BaseException, type, ModuleType)):  # counted by itself, or there in any case
-        return 0
-    size = 0
-    with suppress(Exception):  # of a class of the user's
-        if isinstance(value, np.ndarray):
-            return _array_bytes(value)
-        size = max(sys.getsizeof(value), _nbytes(value))
-        if depth and isinstance(value, _CONTAINERS):
-            for item in (*value, *value.values()) if isinstance(value, dict) else value:
-                if size > _LARGE_BYTES:
-                    break
-                size += _size_of(item, depth - 1)
-    return size
-
-
 def _nbytes(value: Any) -> int:
-    nbytes = getattr(value, "nbytes", 0)
+    # Of its class, or a `__getattr__` of the user's would be called.
+    nbytes = getattr(value, "nbytes", 0) if hasattr(type(value), "nbytes") else 0
     return nbytes if isinstance(nbytes, int) else 0
-
-
-def _array_bytes(array: np.ndarray) -> int:
-    """Of a view, what it looks at, which it keeps."""
-    owner: Any = array
-    while getattr(owner, "base", None) is not None:
-        owner = owner.base
-    size = max(array.nbytes, _nbytes(owner) or sys.getsizeof(owner, 0))
-    if array.dtype.hasobject and size <= _LARGE_BYTES:
-        size += sum([_size_of(item, 1) for item in array.reshape(-1).tolist()])
-    return size
-
-
-def _bytes_of(error: BaseException) -> int:
-    """What an error takes, by itself."""
-    size = sys.getsizeof(error, 0)
-    held: dict[int, Any] = {}
-    with suppress(Exception):
-        args, fields = ARGS.__get__(error), error.__dict__
-        size += sys.getsizeof(args) + sys.getsizeof(fields)
-        held.update((id(value), value) for value in (*args, *fields.values()))
-    for member in _members(error):
-        with suppress(Exception):
-            value = member.__get__(error)
-            held[id(value)] = value
-    step = error.__traceback__
-    while step is not None:
-        size += _LINE_BYTES
-        step = step.tb_next
-    return size + sum(map(_size_of, held.values()))

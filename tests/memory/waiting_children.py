@@ -33,6 +33,20 @@ def carrying(i: Any) -> None:
     raise error
 
 
+class Sample:
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+
+def behind_an_object(i: Any) -> None:
+    raise ValueError("bad", Sample(np.ones(SIZE, np.uint8)))
+
+
+def behind_a_closure(i: Any) -> None:
+    data = np.ones(SIZE, np.uint8)
+    raise ValueError("bad", lambda: data)
+
+
 def crop(i: Any) -> np.ndarray:
     return np.ones((2000, 2000), np.uint8)[100:132, 100:132]
 
@@ -63,6 +77,10 @@ WAITING = {
     "carrying_in_a_shuffle": lambda: failures(D.range(COUNT).map(carrying).filter(lambda x: True).shuffle(COUNT)),
     "carrying_ahead": lambda: failures(D.range(COUNT).map(carrying, num_parallel_calls=2).prefetch(64)),
     "carrying_in_windows": lambda: failures(D.range(COUNT).map(carrying).window(40, 20)),
+    "objects_in_a_shuffle": lambda: failures(
+        D.range(COUNT).map(behind_an_object).filter(lambda x: True).shuffle(COUNT)
+    ),
+    "closures_in_windows": lambda: failures(D.range(COUNT).map(behind_a_closure).window(40, 20)),
     "crops_ahead": lambda: D.range(COUNT).map(crop).prefetch(COUNT),
     "parallel_crops": lambda: D.range(COUNT).map(lambda i: {"a": (crop(i), i)}, num_parallel_calls=8),
     "crops_in_a_shuffle": lambda: D.range(COUNT).map(crop).filter(lambda x: True).shuffle(COUNT, seed=1),

@@ -1,9 +1,13 @@
 """What errors carry is not kept while they wait, and what is left of them is counted."""
 
+import dataclasses
+import functools
 import json
 import sys
 import traceback
 import tracemalloc
+import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +112,89 @@ def test_what_stands_in_is_of_the_same_kind(kind: str) -> None:
     error = failed(raising(Carrying("bad", given))).error
     assert error.args[0] == "bad"
     assert type(error.args[1]) is type(given)
+
+
+class Holder:
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def method(self) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("nothing of the user's is called")
+
+
+class Slots:
+    __slots__ = ("data",)
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+
+@dataclasses.dataclass
+class Sample:
+    data: Any
+
+
+def begun(data: Any) -> Any:
+    generator = (part for part in [data, data])
+    next(generator)
+    return generator
+
+
+THROUGH: dict[str, Callable[[Any], Any]] = {
+    "an instance": Holder,
+    "slots": Slots,
+    "a dataclass": Sample,
+    "a closure": lambda data: lambda: data,
+    "a default": lambda data: lambda x=data: x,
+    "a partial": lambda data: functools.partial(print, data),
+    "a method": lambda data: Holder(data).method,
+    "a method of an array": lambda data: data.sum,
+    "a generator": lambda data: (part for part in [data]),
+    "a generator that has begun": begun,
+    "a queue": lambda data: deque([data]),
+    "one in the other": lambda data: Holder(Slots({"a": [Holder(data)]})),
+    "a view": lambda data: Holder(data[:2]),
+    "an array of objects": lambda data: Holder(np.array([data, None], dtype=object)),
+    "deep containers": lambda data: {"a": {"b": {"c": {"d": {"e": data}}}}},
+}
+
+
+@pytest.mark.parametrize("through", THROUGH)
+def test_what_is_large_behind_an_object_is_taken_out(through: str) -> None:
+    for field in (False, True):
+        data = np.zeros(LARGE)
+        alive = weakref.ref(data)
+        held = THROUGH[through](data)
+        error = Carrying("bad", data=held) if field else Carrying("bad", held)
+        del held, data
+        made = failed(raising(error))
+        assert alive() is None
+        assert made.error_bytes < 9000
+        assert "not kept while the error waited" in f"{error.args!r} {vars(error)!r}"
+        assert error.args[0] == "bad"
+
+
+def test_objects_that_others_refer_to_stay_as_they_are() -> None:
+    reader = Holder(np.zeros(LARGE))
+    held = [reader, reader.method, functools.partial(reader.method), lambda: reader]
+    error = failed(raising(Carrying("bad", *held, reader=reader))).error
+    assert error.args[1:] == tuple(held)
+    assert error.reader is reader
+
+
+def test_small_objects_stay_as_they_are_and_are_counted() -> None:
+    small = failed(raising(Carrying("bad", Holder(b"")))).error_bytes
+    made = failed(raising(Carrying("bad", Holder(b"x" * 2000))))
+    assert made.error.args[1].data == b"x" * 2000
+    assert 2000 <= made.error_bytes - small < 2200
+
+
+def test_classes_modules_and_names_of_functions_are_not_followed() -> None:
+    error = failed(raising(Carrying("bad", Holder(sys), Holder(Carrying), test_an_array_is_described))).error
+    assert [type(value) for value in error.args[1:3]] == [Holder, Holder]
+    assert error.args[3] is test_an_array_is_described
 
 
 def test_an_array_is_described() -> None:
