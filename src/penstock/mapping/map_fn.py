@@ -76,7 +76,8 @@ def map_fn(
             works in place; other arrays in its memory are refused, as elements are read ahead.
         jit: Compile `fn` with JAX (`jit` of `vmap`) or numba, whichever is installed and takes it; or the one named.
             What was compiled must return for a sample of elements what `fn` itself returns, in the same dtypes; if
-            none does, `fn` is called as it is, and a warning says why.
+            none does, `fn` is called as it is, and a warning says why. JAX computes with 64 bits where elements have
+            them, as NumPy does: a `fn` of `jnp`, which has 32 bits by default, returns float64 for float64 then.
         num_parallel_calls: Threads, as for `Dataset.map`: `AUTOTUNE` uses them where they are of use.
         progress: Whether a progress bar may show: on a terminal, and only after a second.
         report: Gets one line on how the work is done, such as `print`. It goes to the log `penstock.map_fn` anyhow.
