@@ -24,10 +24,13 @@ X = np.random.default_rng(0).normal(size=(NUM, 3)).astype(np.float32)
 warnings.simplefilter("ignore", DeprecationWarning)  # NumPy, of Keras's variables
 
 
-class KillIn(keras.callbacks.Callback):
-    """Ends a fit in an epoch, at a step or at its end."""
+Kill = tuple[int, int | str | None]
 
-    def __init__(self, epoch: int, step: int | None) -> None:
+
+class KillIn(keras.callbacks.Callback):
+    """Ends a fit in an epoch: at a step, in its validation or at its end."""
+
+    def __init__(self, epoch: int, step: int | str | None) -> None:
         super().__init__()
         self.epoch, self.step, self.now = epoch, step, 0
 
@@ -38,12 +41,16 @@ class KillIn(keras.callbacks.Callback):
         if (self.now, batch) == (self.epoch, self.step):
             raise Killed
 
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        if (self.now, "validation") == (self.epoch, self.step):
+            raise Killed
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if (epoch, None) == (self.epoch, self.step):
             raise Killed
 
 
-def fit(path: str, kills: list[tuple[int, int | None]], shuffle: Any, endless: bool, fit_args: Any) -> Any:
+def fit(path: str, kills: list[Kill], shuffle: Any, endless: bool, fit_args: Any) -> Any:
     """The rows of each validation, and the last figures."""
     validated: list[list[int]] = []
     trained: list[int] = []
@@ -64,13 +71,16 @@ def fit(path: str, kills: list[tuple[int, int | None]], shuffle: Any, endless: b
         test = shuffled.take(NUM_VALIDATION).batch(SIZE).map(noted(in_test), stateful=True).to_keras()
 
         class Validations(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+                trained.clear()  # before it, Keras may have looked at a batch of another epoch
+
             def on_test_begin(self, logs: Any = None, in_test: Any = in_test) -> None:
                 in_test.clear()
 
             def on_test_end(self, logs: Any = None, in_test: Any = in_test) -> None:
                 nonlocal apart
                 validated.append(list(in_test))
-                apart &= endless or not set(in_test) & set(trained[-(NUM - NUM_VALIDATION) :])
+                apart &= endless or not set(in_test) & set(trained)
 
         keras.utils.set_random_seed(0)
         made = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
@@ -89,6 +99,8 @@ def cases() -> dict[str, Any]:
     reshuffled = {"seed": 7}
     by_name: dict[str, Any] = {
         "reshuffled": ([(2, 4)], reshuffled, False, {}),
+        "in the first epoch": ([(0, 4)], reshuffled, False, {}),
+        "in validations": ([(0, "validation"), (1, "validation")], reshuffled, False, {}),
         "at the end of an epoch": ([(1, None), (3, 6)], reshuffled, False, {}),
         "every other epoch": ([(2, 4)], reshuffled, False, {"validation_freq": 2}),
         "once": ([(2, 4)], {"seed": 7, "reshuffle_each_iteration": False}, False, {}),

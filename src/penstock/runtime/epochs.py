@@ -61,6 +61,7 @@ class Epochs:
         self._load_heeded = _num_loads
         for epochs in self._family():
             epochs._last_load = _num_loads
+            epochs._own_next = self._own_next  # they have counted looks, and the run that was opened to load it
             if seeds:
                 epochs._loaded = {**epochs._loaded, **seeds}
 

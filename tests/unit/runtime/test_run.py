@@ -283,6 +283,22 @@ def test_the_other_part_goes_on_with_the_epoch_of_a_loaded_position(num_read: in
     assert test.next_epoch == 5
 
 
+def test_a_run_that_was_opened_to_load_a_position_is_no_epoch_of_the_other_part() -> None:
+    def parts() -> tuple[Any, Any, Any]:
+        shuffled = D.range(16).shuffle(seed=1)
+        return shuffled, shuffled.skip(4), shuffled.take(4)
+
+    with parts()[1].run() as run:
+        next(run)
+        state = run.state_dict()
+    shuffled, train, test = parts()
+    next(iter(train))  # only a look at the data
+    with train.run() as run:
+        run.load_state_dict(state)
+    assert (train.next_epoch, test.next_epoch) == (1, 0)
+    assert shuffled.next_epoch == 1  # and of what is made from it now
+
+
 def test_loading_sets_the_epoch_of_this_run_and_of_those_after_it() -> None:
     with D.range(9).shuffle(seed=1).run(epoch=5) as run:
         next(run)
