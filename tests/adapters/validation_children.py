@@ -50,7 +50,7 @@ class KillIn(keras.callbacks.Callback):
             raise Killed
 
 
-def fit(path: str, kills: list[Kill], shuffle: Any, endless: bool, fit_args: Any) -> Any:
+def fit(path: str, kills: list[Kill], shuffle: Any, length: str, fit_args: Any) -> Any:
     """The rows of each validation, and the last figures."""
     validated: list[list[int]] = []
     trained: list[int] = []
@@ -67,7 +67,11 @@ def fit(path: str, kills: list[Kill], shuffle: Any, endless: bool, fit_args: Any
         shuffled = D.from_tensor_slices((X, np.arange(NUM))).shuffle(NUM, **shuffle)
         in_test: list[int] = []
         train = shuffled.skip(NUM_VALIDATION).batch(SIZE)
-        feed = (train.repeat() if endless else train).map(noted(trained), stateful=True).to_keras()
+        if length == "endless":
+            train = train.repeat()
+        elif length == "unknown":
+            train = train.filter(lambda x, n: True)
+        feed = train.map(noted(trained), stateful=True).to_keras()
         test = shuffled.take(NUM_VALIDATION).batch(SIZE).map(noted(in_test), stateful=True).to_keras()
 
         class Validations(keras.callbacks.Callback):
@@ -80,7 +84,7 @@ def fit(path: str, kills: list[Kill], shuffle: Any, endless: bool, fit_args: Any
             def on_test_end(self, logs: Any = None, in_test: Any = in_test) -> None:
                 nonlocal apart
                 validated.append(list(in_test))
-                apart &= endless or not set(in_test) & set(trained)
+                apart &= length == "endless" or not set(in_test) & set(trained)
 
         keras.utils.set_random_seed(0)
         made = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
@@ -98,19 +102,20 @@ def fit(path: str, kills: list[Kill], shuffle: Any, endless: bool, fit_args: Any
 def cases() -> dict[str, Any]:
     reshuffled = {"seed": 7}
     by_name: dict[str, Any] = {
-        "reshuffled": ([(2, 4)], reshuffled, False, {}),
-        "in the first epoch": ([(0, 4)], reshuffled, False, {}),
-        "in validations": ([(0, "validation"), (1, "validation")], reshuffled, False, {}),
-        "at the end of an epoch": ([(1, None), (3, 6)], reshuffled, False, {}),
-        "every other epoch": ([(2, 4)], reshuffled, False, {"validation_freq": 2}),
-        "once": ([(2, 4)], {"seed": 7, "reshuffle_each_iteration": False}, False, {}),
-        "endless": ([(1, 5), (3, 2)], reshuffled, True, {"steps_per_epoch": 6}),
+        "reshuffled": ([(2, 4)], reshuffled, "known", {}),
+        "in the first epoch": ([(0, 4)], reshuffled, "known", {}),
+        "in validations": ([(0, "validation"), (1, "validation")], reshuffled, "known", {}),
+        "at the end of an epoch": ([(1, None), (3, 6)], reshuffled, "known", {}),
+        "of unknown length": ([(2, 7), (2, "validation")], reshuffled, "unknown", {}),  # at a checkpoint
+        "every other epoch": ([(2, 4)], reshuffled, "known", {"validation_freq": 2}),
+        "once": ([(2, 4)], {"seed": 7, "reshuffle_each_iteration": False}, "known", {}),
+        "endless": ([(1, 5), (3, 2)], reshuffled, "endless", {"steps_per_epoch": 6}),
     }
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, (kills, shuffle, endless, fit_args) in by_name.items():
-            whole = fit(f"{folder}/{name} whole", [], shuffle, endless, fit_args)
-            killed = fit(f"{folder}/{name}", kills, shuffle, endless, fit_args)
+        for name, (kills, shuffle, length, fit_args) in by_name.items():
+            whole = fit(f"{folder}/{name} whole", [], shuffle, length, fit_args)
+            killed = fit(f"{folder}/{name}", kills, shuffle, length, fit_args)
             found[name] = {
                 "same rows": killed[0] == whole[0],
                 "same figures": killed[1] == whole[1],

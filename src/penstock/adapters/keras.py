@@ -15,6 +15,7 @@ from ..dataset import Dataset
 from ..errors import StateError
 from ..options import Options
 from ..runtime.run import Run
+from ..spec import INFINITE
 from .feed import Convert, plain_nests
 from .keras_epochs import Epochs, Reading
 from .keras_weights import ClassWeights, FitArguments
@@ -162,6 +163,10 @@ def _adapter_class() -> Any:
         def state_after(self, num_batches: int) -> dict[str, Any]:
             """The position after so many batches since `count_batches`."""
             return self._reading.position_after(num_batches)
+
+        def goes_on_after(self, num_batches: int) -> bool:
+            """Whether the epoch goes on after so many batches since `count_batches`; the next is made to tell."""
+            return self.dataset.cardinality() == INFINITE or self._reading.goes_on_after(num_batches)
 
         @property
         def num_read(self) -> int:

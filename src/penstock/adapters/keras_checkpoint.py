@@ -88,7 +88,7 @@ def _callback_class() -> Any:
             batch = self._feed.next_batch_at(state)
             model = self.model
             is_over = batch is None
-            if is_over and num_steps:  # killed between the last batch of an epoch and its end
+            if is_over and num_steps:  # it went on there, and the data have become fewer
                 epoch, num_steps = epoch + 1, 0
             _build(self._path, model, self._feed.next_batch_at(None) if is_over else batch, progress["optimizers"])
             groups = _variables(model)
@@ -132,11 +132,17 @@ def _callback_class() -> Any:
             before = self._num_before + self._num_trained
             self._num_trained += num_trained
             self._num_steps += num_trained
-            is_within = steps is None or self._num_steps < steps
-            self._is_stopped = is_within and getattr(self._unsynced, "stop_training", False)
-            # The end of an epoch is saved when Keras says that it has ended.
-            if every and is_within and (before + num_trained) // every > before // every:
+            is_due = every is not None and (before + num_trained) // every > before // every
+            stops = getattr(self._unsynced, "stop_training", False)
+            # The end of an epoch is saved when Keras says that it has ended: what is to come then is part of it.
+            is_within = (is_due or stops) and self._is_within_epoch(steps)
+            self._is_stopped = is_within and stops
+            if is_within and is_due:
                 self._save(self._epoch, self._num_steps)
+
+        def _is_within_epoch(self, steps: int | None) -> bool:
+            """Whether another step of this epoch is to come; data may end before as many as Keras waits for."""
+            return (steps is None or self._num_steps < steps) and self._feed.goes_on_after(self._num_trained)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             if self._is_stopped:

@@ -83,6 +83,11 @@ class Reading:
             self.num_read += 1
             self._positions.append((self.num_read, this.run.state_dict()))
 
+    def goes_on_after(self, num_batches: int) -> bool:
+        """Whether there is another batch in the run that so many were read of, or the last of them."""
+        has_read_on = self.num_read != num_batches
+        return has_read_on or self.last_begun is None or self.last_begun.run is None or self.last_begun.run.has_next()
+
     def position(self) -> dict[str, Any]:
         """The position after the last batch that Keras read."""
         if self.last_begun is None or self.last_begun.run is None:

@@ -138,6 +138,15 @@ class Run:
             self._hand_over(row)
         return row
 
+    def has_next(self) -> bool:
+        """Whether there is another element, which is made if only that can tell. The position stays where it is."""
+        if self._offset == len(self._rows):
+            try:
+                self._pull()
+            except StopIteration:
+                return False
+        return True
+
     def _pull(self) -> None:
         if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
             raise _again(self._ended_by)

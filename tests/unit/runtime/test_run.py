@@ -257,6 +257,24 @@ def test_taking_a_position_changes_nothing() -> None:
         assert [batch.tolist() for batch in plain] == found
 
 
+def test_whether_there_is_more_can_be_asked_without_a_step_forward() -> None:
+    dataset = D.range(10).filter(lambda x: x % 2 == 0).batch(2)
+    with dataset.run() as run:
+        found = []
+        while run.has_next():
+            state = run.state_dict()
+            assert run.has_next()
+            assert run.state_dict() == state
+            found.append(next(run).tolist())
+            assert run.state_dict()["delivered"] == len(found)
+        assert found == [[0, 2], [4, 6], [8]]
+        assert not run.has_next()
+        assert next(run, None) is None
+    with dataset.run() as again:
+        again.load_state_dict(state)
+        assert [batch.tolist() for batch in again] == [[8]]
+
+
 @pytest.mark.parametrize("num_read", [3, 12], ids=["within", "at its end"])
 def test_the_other_part_goes_on_with_the_epoch_of_a_loaded_position(num_read: int) -> None:
     def parts() -> tuple[Any, Any]:
