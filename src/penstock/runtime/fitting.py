@@ -13,7 +13,8 @@ from ..plan.remembered import first_change, is_of_another_process, remembered
 
 __all__ = ["about_plan", "check_state"]
 
-_FIELDS = {"plan", "optimized", "epoch", "seeds", "position"}
+_FIELDS = {"version", "plan", "optimized", "epoch", "seeds", "position"}
+_OTHER_FIELDS = {"contents", "parts", "delivered"}
 _OTHER = "the saved position is of another pipeline"
 
 
@@ -30,6 +31,9 @@ def check_state(state: Any, written: Node, optimized: bool, *, accepts_changes: 
     """
     if not isinstance(state, dict) or state.get("version") != 1 or not state.keys() >= _FIELDS:
         raise StateError(f"expected what state_dict() returned, got {state!r:.80}")
+    unknown = state.keys() - _FIELDS - _OTHER_FIELDS
+    if unknown:
+        raise StateError(f"the saved position is damaged: no position has {min(map(repr, unknown)):.60}")
     _check_fields(state)
     nodes, contents = list(written.walk()), [] if accepts_changes else state.get("contents", [])
     now = [remembered(node) for node in nodes] if contents else []

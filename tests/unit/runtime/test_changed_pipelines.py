@@ -335,6 +335,7 @@ def test_what_is_remembered_is_found_once(monkeypatch: pytest.MonkeyPatch) -> No
     ("contents", [{}, {"code": None}], "contents: expected text"),
     ("parts", [[1]], "parts: expected pairs of numbers"),
     ("delivered", "x", "delivered: expected a number"),
+    ("garbage", 1, "no position has 'garbage'"),
     ("position", None, "expected"),
     ("position", [None, "x"], "expected a saved position with 2 parts"),
 ])  # fmt: skip
