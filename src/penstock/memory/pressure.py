@@ -155,7 +155,7 @@ class Pressure:
     def begin(self, kept_bytes: int = 0) -> None:
         """Takes what the process occupies now as what it had before the run.
 
-        But for so much, which is on the run's ledger already: what caches keep of runs before.
+        But for so much, which is in its budget: what caches keep of runs before, and what others hold of its pool.
         """
         anonymous, shared = _anonymous_and_shared_bytes(f"{self._proc}/self")
         anonymous -= kept_bytes

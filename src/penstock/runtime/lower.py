@@ -93,7 +93,7 @@ class Stages:
             if node.op.kept is not None:
                 node.op.kept.count_on(self.shares[id(node)])
         self.ledger.counts_kept()
-        self.pressure.begin(self.ledger.charged_bytes)
+        self.pressure.begin(self.ledger.charged_bytes + self.ledger.held_by_others()[0])
         self.ledger.watch = self.pressure.watch_heap
         return self.open(plan, epoch, Boundary(None), branch=0)
 
