@@ -107,6 +107,7 @@ def test_a_resumed_fit_validates_on_what_it_would_have(backend: str, loaded_pyth
         "in validations": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
         "at the end of an epoch": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
         "of unknown length": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
+        "stopped": {**as_if_not_killed, "apart": [True, True], "num sets": 5},
         "every other epoch": {**as_if_not_killed, "apart": [False, False], "num sets": 2},
         "once": {**as_if_not_killed, "apart": [True, True], "num sets": 1},
         "endless": {**as_if_not_killed, "apart": [True, True], "num sets": 5},

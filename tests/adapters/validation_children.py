@@ -50,6 +50,20 @@ class KillIn(keras.callbacks.Callback):
             raise Killed
 
 
+class StopIn(keras.callbacks.Callback):
+    """Has Keras stop within an epoch, after a validation."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__()
+        self.epoch, self.now = epoch, 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.now = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.model.stop_training = (self.now, batch) == (self.epoch, 4)
+
+
 def fit(path: str, kills: list[Kill], shuffle: Any, length: str, fit_args: Any) -> Any:
     """The rows of each validation, and the last figures."""
     validated: list[list[int]] = []
@@ -90,11 +104,14 @@ def fit(path: str, kills: list[Kill], shuffle: Any, length: str, fit_args: Any) 
         made = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
         made.compile("adam", "mse")
         checkpoint = ps.keras_checkpoint(path, feed, every_steps=3)
-        callbacks = [Validations(), checkpoint, KillIn(*kill)]
+        stops = kill[1] == "stop"
+        callbacks = [Validations(), StopIn(kill[0] if stops else -1), checkpoint, KillIn(*kill)]
         try:
             history = made.fit(feed, validation_data=test, verbose=0, callbacks=callbacks, epochs=5, **fit_args)
         except Killed:
             continue
+        if stops:
+            validated.pop()  # of half an epoch; to come again at its end
         last = {name: values[-1] for name, values in history.history.items()}
     return validated, last, apart
 
@@ -107,6 +124,7 @@ def cases() -> dict[str, Any]:
         "in validations": ([(0, "validation"), (1, "validation")], reshuffled, "known", {}),
         "at the end of an epoch": ([(1, None), (3, 6)], reshuffled, "known", {}),
         "of unknown length": ([(2, 7), (2, "validation")], reshuffled, "unknown", {}),  # at a checkpoint
+        "stopped": ([(0, "stop"), (2, "stop")], reshuffled, "known", {}),
         "every other epoch": ([(2, 4)], reshuffled, "known", {"validation_freq": 2}),
         "once": ([(2, 4)], {"seed": 7, "reshuffle_each_iteration": False}, "known", {}),
         "endless": ([(1, 5), (3, 2)], reshuffled, "endless", {"steps_per_epoch": 6}),

@@ -68,6 +68,7 @@ def _callback_class() -> Any:
             self._resumes_in: int | None = None
             self._validation_feed: Any = None
             self._next_validation: int | None = None  # which epoch of its dataset is validated on next
+            self._this_validation: int | None = None  # and which in this epoch of training
 
         def set_model(self, model: Any) -> None:
             super().set_model(model)
@@ -117,7 +118,7 @@ def _callback_class() -> Any:
                 )
             self._epoch = epoch
             self._num_steps, self._first_step = self._first_step, 0  # in this epoch
-            self._is_stopped = False
+            self._is_stopped, self._this_validation = False, None
             if self._metrics is not None:
                 _assign(_variables(self.model)["metrics"], self._metrics)
                 self._metrics = None
@@ -153,11 +154,13 @@ def _callback_class() -> Any:
         def on_test_begin(self, logs: Any = None) -> None:
             self._num_read_before_test = self._feed.num_read
             feed = getattr(getattr(self._unsynced, "_eval_epoch_iterator", None), "data_adapter", None)
-            if feed is None or not hasattr(feed, "go_on_with_epoch") or feed is self._validation_feed:
+            if feed is None or not hasattr(feed, "go_on_with_epoch"):
                 return
-            self._validation_feed = feed
-            if self._next_validation is not None:
-                feed.go_on_with_epoch(self._next_validation)
+            if feed is not self._validation_feed:
+                self._validation_feed = feed
+                if self._next_validation is not None:
+                    feed.go_on_with_epoch(self._next_validation)
+            self._this_validation = feed.dataset.next_epoch
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             if self._feed.num_read != self._num_read_before_test:
@@ -182,7 +185,10 @@ def _callback_class() -> Any:
                 "optimizers": [_built_on(optimizer, model) for optimizer in _optimizers(model)],
             }
             if self._validation_feed is not None:
-                self._next_validation = self._validation_feed.dataset.next_epoch
+                # An epoch that Keras stopped within was validated on, and will be at its end.
+                is_to_come_again = self._is_stopped and self._this_validation is not None
+                next_epoch = self._validation_feed.dataset.next_epoch
+                self._next_validation = self._this_validation if is_to_come_again else next_epoch
             if self._next_validation is not None:
                 progress["next_validation"] = self._next_validation
             arrays = _arrays_of([variable for variables in groups.values() for variable in variables])
