@@ -187,10 +187,12 @@ def test_a_bad_record_is_named_by_its_file_and_number(tmp_path: Path, name: str,
     if by_index if on_error == "raise" else in_stream:
         where, place, counted = f"{bad}, record 10", (bad, 10), {bad: 1}
     else:
-        number = [hasattr(element, "error") for element in elements_of(dataset.run(epoch=0))].index(True)
+        with dataset.run(epoch=0) as run:
+            number = [hasattr(element, "error") for element in elements_of(run)].index(True)
         where, place, counted = f"element {number}", (None, number), {}
-    with pytest.raises(ps.errors.RecordError, match=f": {where}: feature 'a': expected 2 values") as caught:
-        list(dataset.run(epoch=0))
+    refused = pytest.raises(ps.errors.RecordError, match=f": {where}: feature 'a': expected 2 values")
+    with dataset.run(epoch=0) as run, refused as caught:
+        list(run)
     assert (caught.value.file, caught.value.record) == place
     with dataset.ignore_errors().run() as run:
         list(run)

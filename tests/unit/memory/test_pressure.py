@@ -81,6 +81,13 @@ def test_a_process_that_outgrew_its_budget_where_there_is_no_room(watched: Path,
     assert pressure.growth_bytes == (3_000_000 - 1000) * 1024
 
 
+def test_what_caches_keep_of_runs_before_is_no_part_of_what_there_was(watched: Path) -> None:
+    system(watched, rss_kb=5000)
+    pressure = Pressure(GB, cgroup_root=str(watched / "cgroup"), proc=str(watched / "proc"))
+    pressure.begin(kept_bytes=2000 * 1024)
+    assert pressure.growth_bytes == 2000 * 1024
+
+
 def test_it_sets_in_and_passes(watched: Path) -> None:
     pressure = look(watched)
     for psi, on, times in ((0, False, 0), (50, True, 1), (60, True, 1), (0, False, 1), (50, True, 2)):

@@ -257,24 +257,6 @@ def test_taking_a_position_changes_nothing() -> None:
         assert [batch.tolist() for batch in plain] == found
 
 
-def test_whether_there_is_more_can_be_asked_without_a_step_forward() -> None:
-    dataset = D.range(10).filter(lambda x: x % 2 == 0).batch(2)
-    with dataset.run() as run:
-        found = []
-        while run.has_next():
-            state = run.state_dict()
-            assert run.has_next()
-            assert run.state_dict() == state
-            found.append(next(run).tolist())
-            assert run.state_dict()["delivered"] == len(found)
-        assert found == [[0, 2], [4, 6], [8]]
-        assert not run.has_next()
-        assert next(run, None) is None
-    with dataset.run() as again:
-        again.load_state_dict(state)
-        assert [batch.tolist() for batch in again] == [[8]]
-
-
 @pytest.mark.parametrize("num_read", [3, 12], ids=["within", "at its end"])
 def test_the_other_part_goes_on_with_the_epoch_of_a_loaded_position(num_read: int) -> None:
     def parts() -> tuple[Any, Any]:
@@ -299,22 +281,6 @@ def test_the_other_part_goes_on_with_the_epoch_of_a_loaded_position(num_read: in
         assert next(iter(test)).tolist() == whole[2][1]
     assert [epoch(resumed, test) for _ in range(2)] == whole[3:]
     assert test.next_epoch == 5
-
-
-def test_a_run_that_was_opened_to_load_a_position_is_no_epoch_of_the_other_part() -> None:
-    def parts() -> tuple[Any, Any, Any]:
-        shuffled = D.range(16).shuffle(seed=1)
-        return shuffled, shuffled.skip(4), shuffled.take(4)
-
-    with parts()[1].run() as run:
-        next(run)
-        state = run.state_dict()
-    shuffled, train, test = parts()
-    next(iter(train))  # only a look at the data
-    with train.run() as run:
-        run.load_state_dict(state)
-    assert (train.next_epoch, test.next_epoch) == (1, 0)
-    assert shuffled.next_epoch == 1  # and of what is made from it now
 
 
 def test_loading_sets_the_epoch_of_this_run_and_of_those_after_it() -> None:
