@@ -69,22 +69,10 @@ def below_a_cache() -> int:
     return count
 
 
-def shuffled_twice() -> int:
-    """Elements of all sizes, most of them on disk: in the second run what the first has left is the budget's, too."""
-    sizes = np.minimum(np.exp(np.random.default_rng(0).normal(11.5, 1.5, 1500)), 4e6).astype(int)
-    uneven = D.range(1500).map(lambda i: np.full(sizes[int(i)], 1, np.uint8), num_parallel_calls=8)
-    dataset, count = uneven.cache().shuffle(500, seed=1), 0
-    for _ in range(2):
-        with dataset.run(memory=BUDGET) as run:
-            count += sum(1 for _ in run)
-    return count
-
-
 #: How many elements come, and the program.
 PROGRAMS: dict[str, tuple[int, Any]] = {
     "in_turn": (10 * NUM_CACHED, in_turn),
     "below_a_cache": (2 * NUM_CACHED + 60, below_a_cache),
-    "shuffled_twice": (3000, shuffled_twice),
 }
 
 
@@ -99,8 +87,7 @@ def under_watch(name: str) -> dict[str, Any]:
         else:
             with make().run(memory=BUDGET) as run:
                 count = sum(1 for _ in map(slowly, run))
-    most = BUDGET + (2 * MB if name == "shuffled_twice" else 0)  # pyarrow is loaded for what goes to disk
-    return {"growth": watch.peak_bytes - before, "most": most, "count": count, "expected": expected}
+    return {"growth": watch.peak_bytes - before, "most": BUDGET, "count": count, "expected": expected}
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from tests.memory.test_real_memory import MB, child
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["concatenated", "of_a_function", "made_for_each", "in_windows", "in_turn", "below_a_cache", "shuffled_twice"],
+    "name", ["concatenated", "of_a_function", "made_for_each", "in_windows", "in_turn", "below_a_cache"]
 )
 def test_a_cache_that_was_read_is_inside_the_budget(name: str) -> None:
     found = child(name, "cached_children.py")

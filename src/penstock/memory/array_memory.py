@@ -23,12 +23,12 @@ from .ledger import Ledger
 __all__ = ["ArrayMemory"]
 
 # Arrays of so much of the budget are mapped, within these bounds.
-_PART_OF_BUDGET = 512
+_PART_OF_BUDGET = 64
 _LEAST_BYTES = 128 << 10
 _MOST_BYTES = 1 << 20
 # What is kept at most: so many of the largest array, and so much of the budget.
 _MOST_KEPT = 16
-_KEPT_PART = 16
+_KEPT_PART = 8
 # So many of the largest are made without before any is kept.
 _FEW = 4
 

@@ -49,7 +49,7 @@ def test_large_arrays_are_mapped_under_a_small_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "memory, mapped", [("1MB", [False, True, True]), ("256MB", [False, False, True]), ("4GB", [False, False, True])]
+    "memory, mapped", [("1MB", [False, True, True]), ("32MB", [False, False, True]), ("4GB", [False, False, True])]
 )
 def test_how_large_they_must_be_depends_on_the_budget(memory: str, mapped: list[bool]) -> None:
     def made(i: Any) -> Any:
