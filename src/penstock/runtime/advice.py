@@ -28,7 +28,6 @@ def advice(
 
     `one_bytes` is what a stage was refused for one thing, which nobody has seen yet.
     """
-
     expected = _expected(plan, shares, meters, measured_of, refused, one_bytes)
     division = divide(plan, lambda node: expected[id(node)])
     needed = division.minimum_bytes
@@ -62,7 +61,7 @@ def _expected(
     """What stages were seen to give and to hold, and what they will once the one that was refused has come to them."""
     seen_of = {id(node): measured_of(node) for node in plan.walk()}
     one = next((node for node in plan.walk() if shares[id(node)] is refused), None) if one_bytes else None
-    passed = set() if one is None else set(map(id, one.walk()))
+    passed = set() if one is None else set(map(id, one.walk()))  # it, and what lies below it
     before = 0 if one is None else seen_of[id(one)].element_bytes
     after = _with_refused(before, refused, one_bytes)
     expected: dict[int, Measured] = {}
@@ -72,6 +71,7 @@ def _expected(
         growth, came, comes = 1.0, 0, 0
         for child in node.inputs:
             before_it = meters[id(child)]
+            # What its elements were made of is not what came last, which may have been too much for it.
             num_on_way = -(-before_it.num_pulls // max(1, meter.num_pulls))
             came += (one_came := before_it.largest_before(num_on_way) or seen_of[id(child)].element_bytes)
             comes += (one_comes := expected[id(child)].element_bytes)
