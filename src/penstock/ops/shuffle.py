@@ -134,8 +134,7 @@ class _ShuffleCursor(Cursor):
         most = context.node.input.spec.cardinality if buffer_size is None else buffer_size
         self._waiting = Waiting(share, context.spill, context.arena, self._draws, most)
         self._transit = Transit(context.share, None)
-        total = context.node.input.spec.cardinality if buffer_size is None else buffer_size
-        self._filling: Progress | None = context.progress("filling the buffer", total)
+        self._filling: Progress | None = context.progress("filling the buffer", most)
         self._read = 0
         self._had_failures = False
         self._failed_bytes = 0  # of the largest error so far
