@@ -23,13 +23,15 @@ from .ledger import Ledger
 __all__ = ["ArrayMemory"]
 
 # Arrays of so much of the budget are mapped, within these bounds.
-_PART_OF_BUDGET = 64
-_LEAST_BYTES = 128 << 10
+_PART_OF_BUDGET = 1024
+_LEAST_BYTES = 64 << 10
 _MOST_BYTES = 1 << 20
-# What is kept at most: so many of the largest array, and so much of the budget.
-_MOST_KEPT = 16
+# What is kept: so many arrays of the usual size within this part of the budget, and more of them within that part.
+_FEW_KEPT = 3
 _KEPT_PART = 8
-# So many of the largest are made without before any is kept.
+_MOST_KEPT = 16
+_MORE_PART = 32
+# So many are made without before any is kept.
 _FEW = 4
 
 
@@ -38,7 +40,7 @@ class ArrayMemory:
 
     def __init__(self, ledger: Ledger) -> None:
         self._handler = array_memory(min(_MOST_BYTES, max(_LEAST_BYTES, ledger.budget_bytes // _PART_OF_BUDGET)))
-        self._mapped_before = 0  # what is kept was given back the last time
+        self._num_before = 0  # arrays; what is kept was given back the last time
         self._closed = False
         self._ledger = ledger
         self._share = ledger.share("freed arrays")
@@ -60,9 +62,13 @@ class ArrayMemory:
         ledger, share = self._ledger, self._share
         if share.charged_bytes or ledger.frugal or ledger.under_pressure:
             return
-        total_bytes, largest_bytes = mapped_bytes(self._handler)
-        nbytes = min(_MOST_KEPT * largest_bytes, ledger.aim_bytes // _KEPT_PART)
-        if not 0 < largest_bytes <= nbytes or total_bytes - self._mapped_before < _FEW * largest_bytes:
+        total_bytes, num = mapped_bytes(self._handler)
+        if num < self._num_before + _FEW:
+            return
+        each_bytes = total_bytes // num
+        few_bytes = max(_FEW_KEPT * each_bytes, ledger.aim_bytes // _MORE_PART)
+        nbytes = min(few_bytes, _MOST_KEPT * each_bytes, ledger.aim_bytes // _KEPT_PART)
+        if each_bytes > nbytes:
             return
         if self._lock.acquire(blocking=False):
             try:
@@ -87,7 +93,7 @@ class ArrayMemory:
 
     def _give_back(self) -> None:
         keep_arrays(self._handler, 0)
-        self._mapped_before, _ = mapped_bytes(self._handler)
+        _, self._num_before = mapped_bytes(self._handler)
         self._share.discharge(self._share.charged_bytes)
 
 

@@ -31,6 +31,7 @@ from .lease import Lease
 from .pool import Pool
 from .refusal import format_bytes, too_small
 from .share import Share
+from .withheld import Withheld
 
 __all__ = ["Lease", "Ledger", "Share", "format_bytes"]
 
@@ -76,6 +77,7 @@ class Ledger:
         self._forgets: dict[int, Callable[[int], object]] = {}
         self._slack_used = 0
         self._floors = 0
+        self.withheld = Withheld()
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
         self._lock = threading.RLock()
         self._freed = threading.Condition(self._lock)
@@ -181,11 +183,12 @@ class Ledger:
     @property
     def slack_bytes(self) -> int:
         """What the floors leave, and nobody uses yet."""
-        return self._own_slack_bytes if self._pool is None else min(self._own_slack_bytes, self._pool.free_bytes)
+        own = max(0, self._own_slack_bytes)
+        return own if self._pool is None else min(own, self._pool.free_bytes)
 
     @property
     def _own_slack_bytes(self) -> int:
-        return self.budget_bytes - self._floors - self._slack_used
+        return self.budget_bytes - self._floors - self._slack_used - self.withheld.nbytes
 
     def raise_floor(self, share: Share, nbytes: int, overdraw: bool = False) -> None:
         """Moves bytes from the slack to a share's floor, as many as there are up to `nbytes` in all."""

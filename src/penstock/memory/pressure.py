@@ -35,8 +35,13 @@ _BEYOND_BUDGET_BYTES = 1 << 20
 _PARTS_WATCHED = 64
 # What a run may leave behind in the heap, for the next one to use: this, or that part of the budget.
 _LEFT_BYTES = 2 << 20
+# What one could not give back the next one fills first: up to this part of its budget, as a model may have taken it.
+_FILLED_PART = 8
 # A look through the heap that gave back less was in vain: what the process has grown by is somebody's, a model's say.
 _WORTH_BYTES = 1 << 20
+
+# Of the last run that used much of the heap.
+_left_bytes = 0
 
 
 def resident_bytes(proc: str = "/proc/self") -> int:
@@ -159,7 +164,8 @@ class Pressure:
         """
         anonymous, shared = _anonymous_and_shared_bytes(f"{self._proc}/self")
         anonymous -= kept_bytes
-        self._baseline_bytes, self._anonymous_baseline_bytes = anonymous + shared, anonymous
+        self._baseline_bytes = anonymous + shared
+        self._anonymous_baseline_bytes = anonymous - min(_left_bytes, self._budget_bytes // _FILLED_PART)
         now = monotonic()
         self._next_look, self._next_call = now + _PERIOD_S, now + _FIRST_S
 
@@ -206,11 +212,13 @@ class Pressure:
 
     def end(self) -> None:
         """The run holds nothing any more: has malloc give back what it left, or the next run would begin with it."""
+        global _left_bytes
         if not self._looked_at_heap:  # a short run, or one that needs little, and should not be kept from ending
             return
         left_bytes = anonymous_bytes(f"{self._proc}/self") - self._anonymous_baseline_bytes
         if left_bytes > max(_LEFT_BYTES, self._budget_bytes // _PARTS_WATCHED):
             trim_heap()
+            _left_bytes = max(0, anonymous_bytes(f"{self._proc}/self") - self._anonymous_baseline_bytes)
 
     def _look(self) -> str:
         for group in self._groups:

@@ -245,6 +245,7 @@ class Share:
             not ledger.try_charge(self, nbytes, 0, lease)
             and not ledger.wait_and_charge(self, nbytes, lease)
             and not ledger.charge_free(self, nbytes, 0, lease, overdraw=True)
+            and not (ledger.withheld.give_out() and ledger.try_charge(self, nbytes, 0, lease))
             and not (ledger.forget_kept(self, nbytes) and ledger.try_charge(self, nbytes, 0, lease))
             and not (ledger.lower_floors() and ledger.try_charge(self, nbytes, 0, lease))
         ):

@@ -68,6 +68,8 @@ class SpillSpace:
         self.peak_bytes = 0
         #: What the stages of the run may have on disk in all, where that can be told.
         self.expects: Callable[[], int | None] = _nothing_expected
+        #: Called whenever something is to be written.
+        self.at_write: Callable[[], object] = _nothing_to_do
         self._runs = runs
         self._lasting: WeakSet[LastingSpill] = WeakSet()
         self._directory: str | None = None
@@ -138,11 +140,14 @@ class SpillSpace:
     def reserve(self, nbytes: int) -> None:
         """Counts bytes that are about to be written; `SpillError` where the limit has no room for them."""
         with _COUNTING:
-            for run in (self,) if self._runs is None else tuple(self._runs):
+            runs = (self,) if self._runs is None else tuple(self._runs)
+            for run in runs:
                 if run.limit_bytes is not None and run.total_bytes + nbytes > run.limit_bytes:
                     raise run._limit_reached(nbytes, self.directory)
             self.used_bytes += nbytes
             self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        for run in runs:
+            run.at_write()
 
     def _limit_reached(self, nbytes: int, directory: str) -> SpillError:
         used, limit = self.total_bytes, self.limit_bytes or 0
@@ -211,7 +216,8 @@ class SpillSpace:
         """Removes the directory. A second call does nothing."""
         with self._lock:
             self._closed = True
-            self.expects = _nothing_expected  # what it asks knows the run, with all of its data
+            # What they ask and call knows the run, with all of its data.
+            self.expects, self.at_write = _nothing_expected, _nothing_to_do
             if self._closer is not None:
                 self._closer()
         with _COUNTING:
@@ -221,6 +227,10 @@ class SpillSpace:
 
 def _nothing_expected() -> int | None:
     return None
+
+
+def _nothing_to_do() -> None:
+    pass
 
 
 class LastingSpill:

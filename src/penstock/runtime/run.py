@@ -93,6 +93,10 @@ class Run:
         self.ledger.advise = stages.advice
         self.ledger.needs = stages.needs
         stages.spill.expects = lambda: expected_on_disk(plan, stages.measured())
+        ledger = self.ledger
+        stages.spill.at_write = lambda: ledger.withheld.begin(ledger.budget_bytes, ledger.floor_bytes)
+        if stages.spill.total_bytes:  # of caches that were filled before
+            stages.spill.at_write()
         self._rows: list[Any] = []
         self._offset = 0
         # Elements that were delivered before these; none can be told once one has failed.

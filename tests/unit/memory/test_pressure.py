@@ -166,7 +166,8 @@ class Heap:
         monkeypatch.setattr("penstock.memory.pressure.trim_heap", self.trim)
         monkeypatch.setattr("penstock.memory.pressure.monotonic", lambda: self.now)
         monkeypatch.setattr("penstock.memory.pressure.anonymous_bytes", lambda proc: self.grown_bytes)
-        monkeypatch.setattr("penstock.memory.pressure._anonymous_and_shared_bytes", lambda proc: (0, 0))
+        monkeypatch.setattr("penstock.memory.pressure._anonymous_and_shared_bytes", lambda proc: (self.grown_bytes, 0))
+        monkeypatch.setattr("penstock.memory.pressure._left_bytes", 0)  # by runs of other tests
         self.pressure = Pressure(budget_bytes)
         self.pressure.begin()
 
@@ -225,6 +226,25 @@ def test_what_a_run_leaves_in_the_heap_goes_back_if_it_made_much(
     heap.grow(left_bytes, left_bytes)
     heap.pressure.end()
     assert heap.num_trims == times
+
+
+@pytest.mark.parametrize("left_bytes, beyond_bytes", [(5 * MB, 66 * MB + MB // 2), (500 * MB, 558 * MB)])
+def test_what_a_run_could_not_give_back_the_next_one_fills_first(
+    monkeypatch: pytest.MonkeyPatch, left_bytes: int, beyond_bytes: int
+) -> None:
+    """But for a model's memory: an eighth of the budget at most."""
+    heap = Heap(monkeypatch, budget_bytes=64 * MB)
+    heap.pressure.watch_heap(2 * MB)
+    heap.grow(left_bytes, 0)
+    heap.pressure.end()
+    second = Pressure(64 * MB)
+    second.begin()
+    assert second._anonymous_baseline_bytes == max(0, left_bytes - 8 * MB)
+    times = heap.num_trims
+    for grown_bytes, more in ((beyond_bytes - 2 * MB, 0), (beyond_bytes, 1)):
+        heap.grow(grown_bytes, 0)
+        second.watch_heap(2 * MB)
+        assert heap.num_trims == times + more
 
 
 def test_a_system_that_does_not_say_what_a_process_occupies(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
