@@ -47,7 +47,7 @@ PIPELINES: dict[str, tuple[int, Any]] = {
     "concatenated": (NUM_CACHED + 60, lambda: cached().concatenate(made_ahead())),
     "of_a_function": (NUM_CACHED + 60, one_after_the_other),
     "made_for_each": (8 * NUM_CACHED, lambda: D.range(8).flat_map(lambda _: cached())),
-    "in_windows": (3 * NUM_CACHED, lambda: cached().repeat(3).window(8).flat_map(lambda window: window)),
+    "in_windows": (3 * NUM_CACHED, lambda: cached().repeat(3).window(6).flat_map(lambda window: window)),
 }
 
 

@@ -4,6 +4,9 @@ Where the last reference goes away in the caller's thread, as after `del run` or
 there and then. But a garbage collection comes in the midst of anything: in a thread that holds a lock which the threads
 of the run wait for, or in one of these threads. Who waited there for their end could wait for ever, and all later
 collections with it. So a run that is found by a collection, or in one of our own threads, is closed in another thread.
+
+So are runs that are open when the process ends: Python ends threads that are left then wherever they next ask for its
+lock, and where that is on the way back from native code the whole process is aborted.
 """
 
 from __future__ import annotations
@@ -11,12 +14,13 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 
-__all__ = ["close_dropped", "mark_worker", "wait_for_closing"]
+__all__ = ["close_at_exit", "close_dropped", "mark_worker", "wait_for_closing"]
 
-# A run that opens waits no longer for those that are being closed: one of them may be at work on an endless element.
+# Who opens a run, and a process that ends, wait no longer for those that are being closed: one of them may be at work on
+# an endless element.
 _WAIT_S = 1.0
 
 _local = threading.local()
@@ -41,8 +45,18 @@ def close_dropped(dropped: object, close: Callable[[], None]) -> None:
     # The collector marks an object before it asks `__del__`; for one whose last reference went away that comes after.
     if not gc.is_finalized(dropped) and not _is_worker():
         close()
-        return
+    else:
+        _close_elsewhere(close)
 
+
+def close_at_exit(closes: Iterable[Callable[[], None]]) -> None:
+    """Closes all of them, and waits for it, but not for long."""
+    for close in closes:
+        _close_elsewhere(close)
+    wait_for_closing()
+
+
+def _close_elsewhere(close: Callable[[], None]) -> None:
     def close_and_leave() -> None:
         try:
             close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
+from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
@@ -28,7 +30,7 @@ from ..plan.seeds import drawn_seeds, reseeded
 from ..plan.settle import settled
 from ..plan.traits import Traits
 from .advice import expected_on_disk
-from .closing import close_dropped, wait_for_closing
+from .closing import close_at_exit, close_dropped, wait_for_closing
 from .fitting import about_plan, check_state
 from .lower import Stages
 from .settings import Settings
@@ -376,7 +378,7 @@ class Run:
         # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run,
         # by the frames of its traceback, and neither would ever be dropped.
         closer = getattr(self, "_closer", None)
-        # At the end of the process threads are daemons: there is nothing worth waiting for.
+        # At the end of the process `_close_all` was there before.
         if closer is not None and not closer.is_done and not self._is_parents and not sys.is_finalizing():
             close_dropped(self, closer)
 
@@ -405,6 +407,22 @@ def _leave_all_to_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+def _close_all() -> None:
+    """The process ends. Runs that another thread reads end with it as they are: that one would hear of an error."""
+    reading, being_read = (Run._pull.__code__, Run.pull.__code__), set()
+    for frame in sys._current_frames().values():
+        at: FrameType | None = frame
+        while at is not None:
+            if at.f_code in reading:
+                being_read.add(id(at.f_locals["self"]))
+            at = at.f_back
+    left = [run for run in list(_OPEN) if not run._over and not run._is_parents and id(run) not in being_read]
+    close_at_exit(run._closer for run in left)
+
+
+atexit.register(_close_all)
 
 
 class _Closer:

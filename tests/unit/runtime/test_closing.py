@@ -1,6 +1,8 @@
 """A run that nobody holds is closed, whichever thread finds it, and nobody waits for ever."""
 
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from time import monotonic
@@ -138,3 +140,52 @@ def test_no_thread_is_started_for_a_run_that_is_over(monkeypatch: pytest.MonkeyP
     cycle = Cycle(run)
     del run, cycle
     gc.collect()
+
+
+LEFT_OPEN = """
+import numpy as np, penstock as ps
+rows = np.zeros((20_000, 1000), np.uint8)
+dataset = ps.Dataset.from_tensor_slices(rows).shuffle(seed=1).batch(1000).repeat().prefetch(500)
+runs = [dataset.run(memory="100MB") for _ in range(3)]
+for run in runs:
+    next(run)
+"""
+
+LEFT_IN_A_CYCLE = f"""{LEFT_OPEN}
+runs.append(runs)
+del runs, run
+"""
+
+READ_BY_A_DAEMON = """
+import threading, time
+import penstock as ps
+run = ps.Dataset.range(10**9).map(lambda i: i + 1, num_parallel_calls=2).batch(8).run(memory="16MB")
+threading.Thread(target=lambda: list(run), daemon=True).start()
+time.sleep(0.2)
+"""
+
+ENDLESS = """
+import subprocess
+import sys
+import threading
+import penstock as ps
+asleep = threading.Event()
+
+def sleep(i):
+    if i:
+        asleep.set()
+        threading.Event().wait()
+    return i
+
+run = ps.Dataset.range(10).map(sleep, num_parallel_calls=2).prefetch(1).run(memory="16MB")
+next(run)
+asleep.wait()
+"""
+
+
+@pytest.mark.parametrize("program", [LEFT_OPEN, LEFT_IN_A_CYCLE, READ_BY_A_DAEMON, ENDLESS])
+def test_a_process_that_leaves_runs_open_ends_well(program: str) -> None:
+    """Python ends threads on their way back from native code in a way that aborts the process: 10 of 10 did."""
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
