@@ -19,8 +19,8 @@ from time import monotonic
 
 __all__ = ["close_at_exit", "close_dropped", "mark_worker", "wait_for_closing"]
 
-# Who opens a run, and a process that ends, wait no longer for those that are being closed: one of them may be at work on
-# an endless element.
+# Who opens a run, and a process that ends, wait no longer for those that are being closed: one may be at work on an
+# endless element.
 _WAIT_S = 1.0
 
 _local = threading.local()
