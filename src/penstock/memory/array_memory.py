@@ -27,7 +27,7 @@ _PART_OF_BUDGET = 1024
 _LEAST_BYTES = 64 << 10
 _MOST_BYTES = 1 << 20
 # What is kept: so many arrays of the usual size within this part of the budget, and more of them within that part.
-_FEW_KEPT = 3
+_FEW_KEPT = 7
 _KEPT_PART = 8
 _MOST_KEPT = 16
 _MORE_PART = 32
