@@ -23,8 +23,8 @@ from .ledger import Ledger
 __all__ = ["ArrayMemory"]
 
 # Arrays of so much of the budget are mapped, within these bounds.
-_PART_OF_BUDGET = 1024
-_LEAST_BYTES = 64 << 10
+_PART_OF_BUDGET = 64
+_LEAST_BYTES = 128 << 10
 _MOST_BYTES = 1 << 20
 # What is kept: so many arrays of the usual size within this part of the budget, and more of them within that part.
 _FEW_KEPT = 7
