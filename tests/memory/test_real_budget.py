@@ -27,12 +27,12 @@ def test_arrays_from_the_heap_do_not_make_a_process_outgrow_its_budget(program: 
 
 
 def test_elements_of_all_sizes_and_libraries_that_write_them_to_disk_fit_in() -> None:
-    """With 3,000 elements it was 88 MB where arrays below 1 MB came from the heap and nothing was left to libraries."""
+    """79 MB; 88, with 3,000 elements, where nothing was left to the libraries."""
     found = child("all", "mixed_children.py", exact=False)
     assert found["equal"]
     assert found["ledger_peak"] <= 64 * MB
     assert found["spilled"] > 64 * MB
-    assert found["growth"] <= (64 + 16) * MB
+    assert found["growth"] <= (64 + 20) * MB
 
 
 def test_a_process_with_a_hard_limit_survives_forty_times_as_much_data() -> None:
