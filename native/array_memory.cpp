@@ -158,7 +158,9 @@ void* ArrayMemory::map(std::size_t array_bytes, bool zeroed) {
   void* base = new_mapping(whole_bytes, !zeroed);
   if (base == nullptr) return nullptr;
   mapped_bytes_.fetch_add(whole_bytes, std::memory_order_relaxed);
-  num_mapped_.fetch_add(1, std::memory_order_relaxed);
+  std::size_t largest = largest_bytes();
+  while (largest < whole_bytes && !largest_bytes_.compare_exchange_weak(largest, whole_bytes)) {
+  }
   return array_in(base, whole_bytes, array_bytes);
 }
 

@@ -26,8 +26,8 @@ class ArrayMemory {
   void keep(std::size_t nbytes);
   // Bytes that were mapped so far, but for those that were at hand: what a larger limit would have saved.
   std::size_t mapped_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
-  // How many arrays that was.
-  std::size_t num_mapped() const { return num_mapped_.load(std::memory_order_relaxed); }
+  // Of the largest mapping so far.
+  std::size_t largest_bytes() const { return largest_bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Mapping {
@@ -57,7 +57,7 @@ class ArrayMemory {
   const std::size_t mapped_from_bytes_;
   std::atomic<std::size_t> limit_bytes_{0};
   std::atomic<std::size_t> mapped_bytes_{0};
-  std::atomic<std::size_t> num_mapped_{0};
+  std::atomic<std::size_t> largest_bytes_{0};
   std::atomic_flag locked_ = ATOMIC_FLAG_INIT;
   Kept kept_;
 };

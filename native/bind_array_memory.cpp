@@ -81,7 +81,7 @@ ArrayMemory& ours(nb::handle memory) {
 void keep_arrays(nb::handle memory, nb::handle nbytes) { ours(memory).keep(count("nbytes", nbytes)); }
 
 std::tuple<std::size_t, std::size_t> mapped_bytes(nb::handle memory) {
-  return {ours(memory).mapped_bytes(), ours(memory).num_mapped()};
+  return {ours(memory).mapped_bytes(), ours(memory).largest_bytes()};
 }
 
 nb::object used_array_memory() {

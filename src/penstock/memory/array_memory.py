@@ -26,12 +26,10 @@ __all__ = ["ArrayMemory"]
 _PART_OF_BUDGET = 64
 _LEAST_BYTES = 128 << 10
 _MOST_BYTES = 1 << 20
-# What is kept: so many arrays of the usual size within this part of the budget, and more of them within that part.
-_FEW_KEPT = 7
-_KEPT_PART = 8
+# What is kept at most: so many of the largest array, and so much of the budget.
 _MOST_KEPT = 16
-_MORE_PART = 32
-# So many are made without before any is kept.
+_KEPT_PART = 8
+# So many of the largest are made without before any is kept.
 _FEW = 4
 
 
@@ -40,7 +38,7 @@ class ArrayMemory:
 
     def __init__(self, ledger: Ledger) -> None:
         self._handler = array_memory(min(_MOST_BYTES, max(_LEAST_BYTES, ledger.budget_bytes // _PART_OF_BUDGET)))
-        self._num_before = 0  # arrays; what is kept was given back the last time
+        self._mapped_before = 0  # what is kept was given back the last time
         self._closed = False
         self._ledger = ledger
         self._share = ledger.share("freed arrays")
@@ -62,13 +60,9 @@ class ArrayMemory:
         ledger, share = self._ledger, self._share
         if share.charged_bytes or ledger.frugal or ledger.under_pressure:
             return
-        total_bytes, num = mapped_bytes(self._handler)
-        if num < self._num_before + _FEW:
-            return
-        each_bytes = total_bytes // num
-        few_bytes = max(_FEW_KEPT * each_bytes, ledger.aim_bytes // _MORE_PART)
-        nbytes = min(few_bytes, _MOST_KEPT * each_bytes, ledger.aim_bytes // _KEPT_PART)
-        if each_bytes > nbytes:
+        total_bytes, largest_bytes = mapped_bytes(self._handler)
+        nbytes = min(_MOST_KEPT * largest_bytes, ledger.aim_bytes // _KEPT_PART)
+        if not 0 < largest_bytes <= nbytes or total_bytes - self._mapped_before < _FEW * largest_bytes:
             return
         if self._lock.acquire(blocking=False):
             try:
@@ -93,7 +87,7 @@ class ArrayMemory:
 
     def _give_back(self) -> None:
         keep_arrays(self._handler, 0)
-        _, self._num_before = mapped_bytes(self._handler)
+        self._mapped_before, _ = mapped_bytes(self._handler)
         self._share.discharge(self._share.charged_bytes)
 
 

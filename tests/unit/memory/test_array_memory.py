@@ -19,8 +19,8 @@ MB = 1 << 20
 
 
 def made(i: Any) -> Any:
-    """Whether arrays of 50 kB and of 1 MB that are made here are mapped."""
-    return is_mapped(np.empty(50_000, np.uint8)), is_mapped(np.empty(MB, np.uint8))
+    """Whether arrays of 100 kB and of 1 MB that are made here are mapped."""
+    return is_mapped(np.empty(100_000, np.uint8)), is_mapped(np.empty(MB, np.uint8))
 
 
 def generated() -> Iterator[Any]:
@@ -49,11 +49,11 @@ def test_large_arrays_are_mapped_under_a_small_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "memory, mapped", [("1MB", [False, True, True]), ("256MB", [False, False, True]), ("4GB", [False, False, True])]
+    "memory, mapped", [("1MB", [False, True, True]), ("32MB", [False, False, True]), ("4GB", [False, False, True])]
 )
 def test_how_large_they_must_be_depends_on_the_budget(memory: str, mapped: list[bool]) -> None:
     def made(i: Any) -> Any:
-        return np.array([is_mapped(np.empty(nbytes, np.uint8)) for nbytes in (50_000, 200_000, MB)])
+        return np.array([is_mapped(np.empty(nbytes, np.uint8)) for nbytes in (100_000, 400_000, MB)])
 
     with D.range(2).map(made).run(memory=memory) as run:
         assert [element.tolist() for element in run] == [mapped] * 2

@@ -165,8 +165,6 @@ time.sleep(0.2)
 """
 
 ENDLESS = """
-import subprocess
-import sys
 import threading
 import penstock as ps
 asleep = threading.Event()
