@@ -70,7 +70,7 @@ def test_no_more_is_in_flight_than_was_delivered_nor_than_the_bound() -> None:
 
 
 def images(block: Block, place: int) -> Block:
-    return Block.of_rows([np.zeros(10_000) for _ in block.rows()])
+    return Block.of_rows([np.zeros(40_000) for _ in block.rows()])
 
 
 def sums(block: Block, place: int) -> Block:
@@ -81,7 +81,7 @@ def sums(block: Block, place: int) -> Block:
     (numbers(1000), {"live": True}),
     (numbers(1000), {"tells": True}),
     (numbers(1000), {"function": images}),
-    ([np.zeros(10_000)] * 1000, {"function": sums}),
+    ([np.zeros(40_000)] * 1000, {"function": sums}),
     (numbers(1000), {"budget": 500}),
     ([D.range(3)] * 1000, {"function": lambda block, place: Block.of_rows([np.int64(1)] * block.size)}),
 ])  # fmt: skip
@@ -98,10 +98,10 @@ def test_what_waits_or_counts_or_is_large_or_does_not_say_comes_as_it_was_asked_
 @pytest.mark.parametrize("ordered", [True, False])
 def test_cheap_elements_that_are_large_are_joined_and_no_more_are_in_flight(ordered: bool) -> None:
     def function(block: Block, place: int) -> Block:
-        return Block.of_rows([np.full(100_000, row, np.uint8) for row in block.rows()])
+        return Block.of_rows([np.full(300_000, row, np.uint8) for row in block.rows()])
 
     source = ListCursor(numbers(1200))
-    cursor, ledger = parallel(source, num=4, ordered=ordered, function=function, budget=100_000_000)
+    cursor, ledger = parallel(source, num=4, ordered=ordered, function=function, budget=300_000_000)
     found = []
     while (block := cursor.pull(1)) is not None:
         found.append(int(block.rows()[0][0]))

@@ -47,7 +47,7 @@ class Gauge:
             self._barrier.wait(DEADLINE_S)  # broken, and an error, unless so many calls come together
         with self._lock:
             self.now -= 1
-        return np.full(5000, x)
+        return np.full(50_000, x)
 
 
 # --- the same results ---
@@ -227,7 +227,7 @@ def test_a_function_that_waits_gets_threads() -> None:
     def wait(x: Any) -> Any:
         never.wait(0.002)
         callers.add(threading.current_thread())
-        return np.full(5000, x)
+        return np.full(50_000, x)
 
     while set(choices) <= {"inline"} and len(choices) < 8:  # others at work may make threads wait for their turn
         with D.range(120).map(wait, num_parallel_calls=ps.AUTOTUNE).run() as run:

@@ -26,7 +26,7 @@ _PIECE_NS = 1_000_000
 _CONTENDED_NS = 20 * _PIECE_NS
 # Bounds of what is in flight beyond the demand: elements in all, bytes of a piece, and the part of free memory.
 _MOST_BEYOND = 8192
-_PIECE_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 18
 _FREE_PART = 16
 # Joined elements are no more than there would be anyway, but must be had at once.
 _JOINED_FREE_PART = 2
