@@ -12,6 +12,7 @@ from benchmarks.workload import Batch, Contender, Epoch, Target, Workload
 ROWS, QUICK_ROWS, BATCH = 192_000, 64_000, 64
 TF_ROWS = 19_200  # at its rates more would take seconds per repetition
 WIDTH = 32
+ROW_BYTES = 6_000
 
 Pipeline = Callable[[Any, int], Any]
 """Makes a pipeline of so many rows from a library's Dataset class: both have the same verbs."""
@@ -48,7 +49,7 @@ def count(elements: Iterable[Batch]) -> int:
     """Reads elements that are no batches: each is one row."""
     rows = 0
     for element in elements:
-        element.item()
+        element.item(0)
         rows += 1
     return rows
 
@@ -59,6 +60,21 @@ def parallel_map(dataset: Any, rows: int) -> Any:
 
 def parallel_map_singly(dataset: Any, rows: int) -> Any:
     return dataset.range(rows).map(lambda x: x + 1, num_parallel_calls=2)
+
+
+def parallel_rows_singly(dataset: Any, rows: int) -> Any:
+    return byte_rows(dataset, rows).map(lambda x: x.astype(np.float32), num_parallel_calls=2)
+
+
+def parallel_rows_singly_tf(dataset: Any, rows: int) -> Any:
+    import tensorflow as tf
+
+    return byte_rows(dataset, rows).map(lambda x: tf.cast(x, tf.float32), num_parallel_calls=2)
+
+
+def byte_rows(dataset: Any, rows: int) -> Any:
+    """Of 6 kB each, 100 of them over and over."""
+    return dataset.from_tensor_slices(np.zeros((100, ROW_BYTES), np.uint8)).repeat(rows // 100)
 
 
 def unbatch(dataset: Any, rows: int) -> Any:
@@ -121,15 +137,21 @@ def workload(name: str, title: str, *built: Pipeline, batch: tuple[int, ...] = (
     )
 
 
-def singly(name: str, title: str, built: Pipeline) -> Workload:
+def singly(
+    name: str,
+    title: str,
+    *built: Pipeline,
+    element: tuple[tuple[int, ...], str] = ((), "int64"),
+    least: float = 5.0,
+) -> Workload:
     return Workload(
         name,
         title,
-        contenders(built),
-        (Target("penstock", 5.0, over="tf.data"),),
+        contenders(*built),
+        (Target("penstock", least, over="tf.data"),),
         rows=ROWS,
         quick_rows=QUICK_ROWS,
-        batch=((), "int64"),
+        batch=element,
         consume=count,
         in_quick=False,
     )
@@ -138,6 +160,14 @@ def singly(name: str, title: str, built: Pipeline) -> Workload:
 WORKLOADS = (
     workload("parallel-map", "range, map(x + 1, num_parallel_calls=2), batch 64", parallel_map),
     singly("parallel-map-singly", "range, map(x + 1, num_parallel_calls=2)", parallel_map_singly),
+    singly(
+        "parallel-rows-singly",
+        "rows of 6 kB, map(astype(float32), num_parallel_calls=2)",
+        parallel_rows_singly,
+        parallel_rows_singly_tf,
+        element=((ROW_BYTES,), "float32"),
+        least=3.0,
+    ),
     workload("unbatch", "rows of 32, unbatch, batch 64", unbatch),
     singly("unbatch-singly", "rows of 32, unbatch", unbatch_singly),
     workload("shuffle-stream", "range, filter(half), shuffle(1,000), batch 64", shuffle_stream),
