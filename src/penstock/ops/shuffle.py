@@ -261,6 +261,7 @@ class _ShuffleCursor(Cursor):
 def _strings_for(block: Block) -> RowStrings | None:
     """How rows like these are held as strings, if that takes less: windows on the user's arrays take nearly nothing."""
     strings = RowStrings.of(block)
-    if strings is None or held_bytes(block[:1].rows()[0]) <= held_bytes(bytes(strings.width)):
+    if strings is None:
         return None
-    return strings
+    first = block[:1]
+    return strings if held_bytes(strings.written(first)[0]) < held_bytes(first.rows()[0]) else None

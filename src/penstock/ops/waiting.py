@@ -71,8 +71,8 @@ def held_bytes(element: Any) -> int:
     if type(element) is np.ndarray and element.dtype.kind != "O":  # most are, and come by the million
         is_view = element.base is not None and not element.flags.writeable
         return (0 if is_view else element.nbytes) + _ENTRY_BYTES + _ARRAY_BYTES
-    if isinstance(element, np.generic):
-        return element.nbytes + _ENTRY_BYTES
+    if isinstance(element, (np.generic, bytes)):
+        return nbytes_of(element) + _ENTRY_BYTES
     return nbytes_of(element) - lent_bytes(element) + _ENTRY_BYTES + objects_in(element)
 
 

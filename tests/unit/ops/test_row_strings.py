@@ -16,7 +16,19 @@ from penstock.ops.row_strings import RowStrings
 from penstock.testing import check_op
 
 D = ps.Dataset
-DTYPES = [np.bool_, np.int8, np.uint16, np.int64, np.float16, np.float32, np.complex128, np.dtype("datetime64[s]")]
+TEXT = np.dtype(object)
+DTYPES = [
+    TEXT,
+    TEXT,
+    np.bool_,
+    np.int8,
+    np.uint16,
+    np.int64,
+    np.float16,
+    np.float32,
+    np.complex128,
+    np.dtype("datetime64[s]"),
+]
 
 
 def comparable(element: Any) -> Any:
@@ -27,6 +39,12 @@ def comparable(element: Any) -> Any:
     return element if isinstance(element, Failed) else (np.asarray(element).dtype, np.asarray(element).tolist())
 
 
+def column_of(dtype: Any, i: int, size: int) -> np.ndarray:
+    """Numbers, or texts of as many bytes."""
+    numbers = np.arange(i, i + size)
+    return np.array([b"\0t" * n for n in numbers], object) if dtype is TEXT else numbers.astype(dtype)
+
+
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(
     dtypes=st.lists(st.sampled_from(DTYPES), min_size=2, max_size=6),
@@ -35,7 +53,7 @@ def comparable(element: Any) -> Any:
     is_stacked=st.booleans(),
 )
 def test_rows_come_out_as_they_went_in(dtypes: list[Any], size: int, is_dict: bool, is_stacked: bool) -> None:
-    columns = [np.arange(i, i + size).astype(dtype) for i, dtype in enumerate(dtypes)]
+    columns = [column_of(dtype, i, size) for i, dtype in enumerate(dtypes)]
     like = {f"k{i}": 0 for i in range(len(dtypes))} if is_dict else tuple(dtypes)
     block = Block.of_columns(Structure.of(like), columns, size)
     expected = list(map(comparable, block.rows()))
@@ -74,12 +92,61 @@ def test_stacked_rows_in_another_order_of_keys_are_told_apart() -> None:
     assert [(int(row["a"]), int(row["b"])) for row in strings.read(rows).rows()] == [(0, 10), (1, 11), (2, 12)] * 2
 
 
+def test_stacked_rows_of_another_structure_stay_as_they_are() -> None:
+    text = np.array([b"a", b"b", b"c"], object)
+    block = Block.of_columns(Structure.of({"a": 0, "b": 0}), [np.arange(3), text], 3)
+    other = Block.of_columns(Structure.of({"a": 0}), [np.arange(3)], 3)
+    stacked = Block.of_columns(Structure.of({"a": 0, "b": 0}), [np.arange(3), np.array([text] * 3)], 3)
+    strings = RowStrings.of(block)
+    assert strings is not None
+    assert RowStrings.of(stacked) is None
+    for unlike in (other, stacked):
+        assert [type(row) for row in strings.written(unlike)] == [dict] * 3
+
+
+@pytest.mark.parametrize("is_stacked", [True, False])
+def test_rows_with_long_texts_stay_as_they_are(is_stacked: bool) -> None:
+    """Both forms of them would be there at a time."""
+    texts = np.array([b"short", b"x" * 100_000, b""], object)
+    block = Block.of_columns(Structure.of((0, 0)), [np.arange(3), texts], 3)
+    if not is_stacked:
+        block = Block.of_rows(block.rows())
+    strings = RowStrings.of(block)
+    assert strings is not None
+    rows = strings.written(block)
+    assert [type(row) for row in rows] == [bytes, tuple, bytes]
+    assert rows[1][1] is texts[1]
+    assert list(map(tuple, strings.read(rows).rows())) == list(zip(range(3), texts, strict=True))
+
+
+@pytest.mark.parametrize("memory", [200_000, 10_000_000])
+def test_a_shuffle_of_rows_with_texts_gives_what_it_gives_of_their_numbers(memory: int) -> None:
+    count = 2000
+
+    def elements() -> Iterator[dict[str, Any]]:
+        for i in range(count):
+            yield {"name": b"n" * (i % 7), "number": np.int64(i), "text": b"%d" % i * (1 + 400 * (i % 50 == 0))}
+
+    rows = D.from_generator(elements).shuffle(1000, seed=4)
+    expected = list(map(int, D.from_generator(lambda: map(np.int64, range(count))).shuffle(1000, seed=4)))
+    with rows.run(memory=memory) as run:
+        found = list(run)
+        assert bool(run.stats()["spilled_bytes"]) == (memory < 10**6)
+    assert [int(e["number"]) for e in found] == expected
+    assert all(e["name"] == b"n" * (e["number"] % 7) for e in found)
+    assert all(e["text"] == b"%d" % e["number"] * (1 + 400 * (e["number"] % 50 == 0)) for e in found)
+    assert run.ledger.charged_bytes == 0
+    check_op(D.from_generator(elements).take(30).shuffle(4, seed=1))
+
+
 @pytest.mark.parametrize(
     "rows",
     [
         [np.int64(1)],
         [(np.int64(1),)],
-        [(np.int64(1), b"text")],
+        [b"text"],
+        [(b"text",)],
+        [(np.int64(1), b"x" * 2045)],
         [(np.int64(1), np.zeros(3))],
         [tuple(np.zeros(300))],  # 2400 bytes
         [Failed(ValueError("x"))],
