@@ -31,6 +31,7 @@ __all__ = [
     "arrays_in",
     "detach",
     "has_dataset",
+    "has_scalars_only",
     "nbytes_of",
     "normalize",
     "parts_of",
@@ -63,6 +64,11 @@ class Structure:
     @staticmethod
     def of(element: Any) -> Structure:
         """The structure of a normalized element."""
+        kind = type(element)
+        if kind in _LEAVES:
+            return LEAF
+        if (kind is dict or kind is tuple) and _LEAVES.issuperset(map(type, _parts(element))):
+            return _flat(kind, element)
         keys, parts = parts_of(element)
         if keys is None:
             return LEAF
@@ -88,6 +94,9 @@ class Structure:
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}") from None
         if len(parts) != len(self.children) or (isinstance(element, Mapping) and len(element) != len(parts)):
             raise SpecMismatch(f"expected {self}, got {Structure.of(element)}")
+        if self.is_flat and _LEAVES.issuperset(map(type, parts)):
+            leaves += parts
+            return
         for child, part in zip(self.children, parts, strict=True):
             if child.kind is None:
                 if type(part) not in _LEAVES and _is_nest(part):
@@ -216,6 +225,32 @@ _LEAVES = _SCALARS | {np.ndarray}
 _NUMBERS = frozenset([kind for kind in _SCALARS if issubclass(kind, np.number)])
 
 
+def has_scalars_only(element: Any) -> bool:
+    """Whether this is a tuple or dict of numbers and texts, as the rows of most tables are."""
+    kind = type(element)
+    return (kind is dict or kind is tuple) and _SCALARS.issuperset(map(type, _parts(element)))
+
+
+# Of structures that come with every element: so many, of so many parts, are made only once.
+_KNOWN_FLAT = 64
+_MOST_KNOWN_PARTS = 64
+
+
+def _flat(kind: type, nest: Any) -> Structure:
+    """The structure of a tuple or dict of leaves."""
+    if len(nest) <= _MOST_KNOWN_PARTS:
+        if kind is tuple:
+            return _known_flat(tuple, tuple(range(len(nest))))
+        if {str}.issuperset(map(type, nest)):  # others may be equal, and yet not the same: 1 and True
+            return _known_flat(dict, tuple(nest))
+    return Structure(kind, tuple(range(len(nest)) if kind is tuple else nest), (LEAF,) * len(nest))
+
+
+@functools.lru_cache(_KNOWN_FLAT)
+def _known_flat(kind: type, keys: tuple[Any, ...]) -> Structure:
+    return Structure(kind, keys, (LEAF,) * len(keys))
+
+
 def _parts(nest: Any) -> Iterable[Any]:
     """The parts of a nest; those of the commonest kinds as they lie there."""
     kind = type(nest)
@@ -280,7 +315,11 @@ def nbytes_of(element: Any) -> int:
         return 0
     if not _is_nest(element):
         return leaf_bytes(element)
-    return sum([part.nbytes if type(part) in _NUMBERS else nbytes_of(part) for part in _parts(element)])
+    sizes = [
+        part.nbytes if type(part) in _NUMBERS else leaf_bytes(part) if type(part) is bytes else nbytes_of(part)
+        for part in _parts(element)
+    ]
+    return sum(sizes)
 
 
 def arrays_in(element: Any) -> list[np.ndarray]:

@@ -76,14 +76,26 @@ class FromRows(Op):
         return f"rows({len(self.rows)})"
 
 
-def _all_alike(first: Any, rows: list[Any]) -> bool:
-    """Whether all are arrays or scalars of one shape and dtype, as is the rule; seen without making a spec of each."""
+def _all_alike(first: Any, rows: Sequence[Any]) -> bool:
+    """Whether all are arrays, scalars or texts of one shape and dtype, or tuples or dicts of such, as is the rule.
+
+    Seen without making a spec of each.
+    """
     kind = type(first)
     if kind is np.ndarray:
         shape, dtype = first.shape, first.dtype
         return all(type(row) is np.ndarray and row.shape == shape and row.dtype == dtype for row in rows)
-    is_number = isinstance(first, np.number) and first.dtype.kind not in MANY_DTYPES
-    return is_number and all(type(row) is kind for row in rows)
+    if not all(type(row) is kind for row in rows):
+        return False
+    if kind is tuple:
+        count = len(first)
+        return all(len(row) == count for row in rows) and all(map(_all_alike, first, zip(*rows, strict=True)))
+    if kind is dict:
+        keys = first.keys()
+        if not all(row.keys() == keys for row in rows):
+            return False
+        return all(_all_alike(first[key], [row[key] for row in rows]) for key in keys)
+    return kind is bytes or (isinstance(first, np.number) and first.dtype.kind not in MANY_DTYPES)
 
 
 class _RowReader:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, Structure, arrays_in
+from ..element import Failed, Structure, arrays_in, has_scalars_only, nbytes_of
 from ..leaf import Ragged, Sparse, is_dataset, leaf_bytes
 from .ledger import Ledger, Share
 from .left import LeftToCaller
@@ -449,6 +449,8 @@ class Arena:
         for row in block.rows():
             if type(row) is np.ndarray:
                 total += self.unaccounted_leaf_bytes(row)
+            elif has_scalars_only(row):
+                total += nbytes_of(row)
             elif is_dataset(row):
                 total += leaf_bytes(row) - (0 if self.slots.is_frugal else lent_bytes(row))
             elif type(row) is not Failed:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..block import Block
-from ..element import Structure, arrays_in, detach, read_only
+from ..element import Structure, arrays_in, detach, has_scalars_only, read_only
 from ..leaf import Ragged, Sparse, leaf_bytes
 from .singly import nest_bytes
 
@@ -24,6 +24,8 @@ def in_native_order(element: Any) -> Any:
     if isinstance(element, Sparse):
         parts = element.indices, element.values, element.dense_shape
         return Sparse(*map(in_native_order, parts))
+    if has_scalars_only(element):
+        return element
     structure = Structure.of(element)
     if structure.is_leaf:
         return element
@@ -72,24 +74,40 @@ def _copied(leaf: Any) -> Any:
 
 
 def sealed_columns(block: Block, copies: bool = False) -> list[Sealed] | None:
-    """The elements of a block of stacked numbers, which are all alike: each costs a tenth of what `sealed` takes.
+    """The elements of a block of stacked numbers and texts: each costs a tenth of what `sealed` takes.
 
     None for other blocks, and for views of what is somebody else's, unless all are copied.
     """
     columns = block.columns
-    if columns is None or any(c.dtype.kind not in "biufc" or not c.dtype.isnative for c in columns):
+    if columns is None or not all(_is_text(c) or (c.dtype.kind in "biufc" and c.dtype.isnative) for c in columns):
         return None
     if not copies and not all(column.flags.writeable or column.ndim == 1 for column in columns):
         return None
-    leaves = [list(c) if c.ndim == 1 else [read_only(part.copy()) for part in c] for c in columns]
-    length = sum(c[0].nbytes for c in columns)
+    numbers = [c for c in columns if not _is_text(c)]
+    length = sum(c[0].nbytes for c in numbers)
     nbytes = length + sum(_ARRAY_BYTES if c.ndim > 1 else _SCALAR_BYTES for c in columns)
     structure = block.structure
-    if structure.is_leaf:
-        nbytes += _PLACE_BYTES if columns[0].ndim > 1 else 0
-        return [Sealed(element, nbytes, length) for element in leaves[0]]
-    nbytes += nest_bytes(len(leaves))
-    return [Sealed(structure.unflatten(parts), nbytes, length) for parts in zip(*leaves, strict=True)]
+    if not structure.is_leaf:
+        nbytes += nest_bytes(len(columns))
+    elif columns[0].ndim > 1:
+        nbytes += _PLACE_BYTES
+    leaves = [_leaves(c, copies) for c in columns]
+    elements = leaves[0] if structure.is_leaf else map(structure.unflatten, zip(*leaves, strict=True))
+    if len(numbers) == len(columns):
+        return [Sealed(element, nbytes, length) for element in elements]
+    of_texts = [list(map(leaf_bytes, c)) for c in columns if _is_text(c)]
+    text_bytes = map(sum, zip(*of_texts, strict=True))
+    return [Sealed(element, nbytes + n, length + n) for element, n in zip(elements, text_bytes, strict=True)]
+
+
+def _is_text(column: np.ndarray) -> bool:
+    return column.dtype.hasobject and column.ndim == 1
+
+
+def _leaves(column: np.ndarray, copies: bool) -> list[Any]:
+    if column.ndim > 1:
+        return [read_only(part.copy()) for part in column]
+    return list(map(_copied, column)) if copies and _is_text(column) else list(column)
 
 
 # An array's object and that of the view which is given out; a scalar's object and its place in a list; that

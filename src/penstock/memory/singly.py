@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..block import Block
-from ..element import Failed, arrays_in, parts_of
+from ..element import Failed, arrays_in, has_scalars_only, parts_of
 from ..leaf import is_dataset
 from .transit import MOST_SINGLY
 
@@ -61,6 +61,10 @@ def objects_in(element: Any) -> int:
         return _SCALAR_BYTES
     if kind is Failed:
         return int(element.error_bytes)
+    if has_scalars_only(element):
+        parts = element.values() if kind is dict else element
+        num_texts = sum([type(part) is bytes for part in parts])
+        return sys.getsizeof(element) + _TRACKED_BYTES + _SCALAR_BYTES * (len(element) - num_texts)
     keys, parts = parts_of(element)
     if keys is None:  # one leaf that is made of several arrays, or of none
         return _ARRAY_BYTES * len(arrays_in(element))
@@ -83,7 +87,7 @@ def are_alike(block: Block) -> bool:
 
 def lent_bytes(element: Any) -> int:
     """Bytes of an element that others count: read-only views show the user's arrays, or what a cache keeps."""
-    if isinstance(element, (np.generic, bytes)):
+    if isinstance(element, (np.generic, bytes)) or has_scalars_only(element):
         return 0
     if is_dataset(element):
         return sum(map(lent_bytes, held_in(element)))

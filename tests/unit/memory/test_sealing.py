@@ -16,31 +16,43 @@ ELEMENTS: dict[str, Any] = {
     "no values": np.zeros((2, 0)),
     "a pair": (np.zeros(4), np.int64(0)),
     "a dict": {"y": np.bool_(False), "x": np.zeros(3, np.complex64)},
+    "a text": b"",
+    "a row of a table": {"text": b"", "number": np.int64(0), "more": b""},
+    "an array and a text": (np.zeros(3), b""),
     "a nest": {"a": (np.zeros(2), {"b": np.uint8(0)}), "c": np.zeros((1, 1))},
 }
 
 
+def column_of(leaf: Any) -> np.ndarray:
+    if type(leaf) is bytes:
+        return np.array([b"text " * i for i in range(5)], object)
+    array = np.asarray(leaf)
+    return np.arange(5 * array.size).astype(array.dtype).reshape(5, *array.shape)
+
+
+@pytest.mark.parametrize("copies", [True, False])
 @pytest.mark.parametrize("name", ELEMENTS)
-def test_those_of_a_block_are_what_each_is_alone(name: str) -> None:
+def test_those_of_a_block_are_what_each_is_alone(name: str, copies: bool) -> None:
     structure = Structure.of(ELEMENTS[name])
-    leaves = [np.asarray(leaf) for leaf in structure.flatten(ELEMENTS[name])]
-    columns = [np.arange(5 * leaf.size).astype(leaf.dtype).reshape(5, *leaf.shape) for leaf in leaves]
+    columns = [column_of(leaf) for leaf in structure.flatten(ELEMENTS[name])]
     block = Block.of_columns(structure, columns, 5)
-    at_once = sealed_columns(block)
+    at_once = sealed_columns(block, copies)
     assert at_once is not None
     for one, row in zip(at_once, block.rows(), strict=True):
-        alone = sealed(row)
+        alone = sealed(row, copies)
         assert same(one.element, alone.element)
         assert type(one.element) is type(alone.element)
         assert (one.nbytes, one.lent, one.length) == (alone.nbytes, alone.lent, alone.length)
         for array in arrays_in(one.element):
             assert not array.flags.writeable
             assert not any(np.shares_memory(array, column) for column in columns)
+        for leaf, other in zip(structure.flatten(one.element), structure.flatten(row), strict=True):
+            assert type(leaf) is not bytes or (leaf is other) == (not copies)
 
 
 @pytest.mark.parametrize(
     "column",
-    [np.array([b"a", b"b"], object), np.zeros((2, 1), ">f4"), np.zeros((2, 1), "M8[s]"), np.array(["a", "b"])],
+    [np.array([[b"a"], [b"b"]], object), np.zeros((2, 1), ">f4"), np.zeros((2, 1), "M8[s]"), np.array(["a", "b"])],
 )
 def test_other_blocks_are_not_sealed_at_once(column: np.ndarray) -> None:
     assert sealed_columns(Block.of_columns(Structure.of(column[0]), [column], 2)) is None
