@@ -272,7 +272,7 @@ def _pair(position: State) -> tuple[int, int]:
 
 
 class _NoRoom:
-    is_of_part = False
+    is_of_part = takes_all = False
 
     def add(self, nbytes: int, count: int = 1) -> bool:
         return False

@@ -190,7 +190,7 @@ class _Watched:
     def __init__(self, room: Room) -> None:
         self._room = room
         self.is_full = False
-        self.is_of_part = room.is_of_part
+        self.is_of_part, self.takes_all = room.is_of_part, room.takes_all
 
     def add(self, nbytes: int, count: int = 1) -> bool:
         self.is_full = not self._room.add(nbytes, count)

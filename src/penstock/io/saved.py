@@ -16,7 +16,6 @@ from ..cursor import Cursor
 from ..element import Failed, detach, nbytes_of
 from ..errors import FormatError, SpecMismatch
 from ..indexed import IndexCursor
-from ..memory.arena import slot_bytes
 from ..memory.compression import codec_of, decompressing
 from ..memory.ipc import IpcReader, Stored
 from ..memory.saved_set import SavedSet, check_path
@@ -79,6 +78,11 @@ class Load(Op):
         return range(len(self.saved.shards)) if self.shard is None else range(self.shard, self.shard + 1)
 
     @property
+    def _read_bytes(self) -> int:
+        """The most that reading one batch takes."""
+        return max((self.saved.shards[number].read_bytes for number in self._numbers), default=0)
+
+    @property
     def file_names(self) -> Sequence[str]:
         """Those of the set that was there: `save` gives each a name of its own."""
         return [os.path.relpath(self.saved.shards[number].path, self.saved.path) for number in self._numbers]
@@ -103,16 +107,15 @@ class Load(Op):
         return True
 
     def reader(self, context: Context) -> Reader:
-        return _BatchReader([self.saved.reader(number) for number in self._numbers], context)
+        return _BatchReader([self.saved.reader(number) for number in self._numbers], self._read_bytes, context)
 
     def open(self, context: Context) -> Cursor:
         order = RangeOrder(self.spec([]).cardinality)
         return IndexCursor(self.reader(context), order, fitting=context.transit.fitting)
 
     def footprint(self, sizes: Sizes) -> Footprint | None:
-        batch = max((self.saved.shards[number].read_bytes for number in self._numbers), default=0)
         one = times(1, sizes.output)
-        floor = None if one is None else batch + one
+        floor = None if one is None else self._read_bytes + one
         return Footprint(floor, "one batch of its files, and one element on its way", floor)
 
     def describe(self) -> str:
@@ -122,13 +125,14 @@ class Load(Op):
 class _BatchReader:
     """Reads elements by number. Batches that were read last are kept for a while: neighbours are often asked for next.
 
-    They lie in slots of the arena, which are on the ledger, and go when a stage is short of memory.
+    They lie in slots of the arena, which are on the ledger, and go when a stage is short of memory. `read_bytes` is
+    the most that reading one of them takes.
     """
 
-    def __init__(self, readers: list[IpcReader], context: Context) -> None:
+    def __init__(self, readers: list[IpcReader], read_bytes: int, context: Context) -> None:
         self._batches: list[tuple[IpcReader, Stored]] = [(r, stored) for r in readers for stored in r.batches]
         self._starts = np.cumsum([0, *[stored.num_rows for _, stored in self._batches]])
-        self._largest_bytes = slot_bytes(max((stored.nbytes for _, stored in self._batches), default=0))
+        self._read_bytes = read_bytes
         self._context = context
         self._recent: dict[int, tuple[list[Any], int]] = {}
         self._recent_bytes = 0
@@ -162,7 +166,7 @@ class _BatchReader:
             number = int(np.searchsorted(self._starts, start, "right")) - 1
             first = int(self._starts[number])
             part = self._batch(number)[start - first : stop - first]
-            if self._batches[number][1].num_rows > 1 and not self._context.share.has_room(self._largest_bytes):
+            if self._batches[number][1].num_rows > 1 and not self._context.share.has_room(self._read_bytes):
                 # Who holds a view of a batch keeps all of it, and there is no room for another one.
                 part = [detach(row) for row in part]
             rows += part

@@ -1,7 +1,7 @@
 """Spill space: one directory on disk for what a run cannot hold in memory.
 
-The directory is made with the first file in it and removed when the run is closed, collected or at exit. A process that
-is killed removes nothing; so each directory holds a lock file, locked for as long as its owner lives, and the next run
+The directory is made with the first file in it and removed when the run is closed or collected, or else at the very end
+of the process, when no thread can read or write it any more (`_End`). A process that is killed removes nothing; so each directory holds a lock file, locked for as long as its owner lives, and the next run
 with the same parent, whether it spills or not, removes those whose lock is free. The lock, not the process id, says
 whether the owner lives: ids are used again. What does not carry our name, our lock file and our user's id is never
 touched, nor are files inside that we did not name.
@@ -29,6 +29,25 @@ from ..errors import BadArgument, SpillError
 from .ledger import format_bytes
 
 __all__ = ["LastingSpill", "SpillSpace", "default_directory"]
+
+
+class _End:
+    """Removes what is left when the interpreter ends: its one instance is dropped with the names of this module.
+
+    What is registered to be done at exit comes too early: threads go on meanwhile, write files into a directory that is
+    being removed, and miss those that were. By now they have ended, or stand still.
+    """
+
+    def __init__(self) -> None:
+        self.directories: dict[str, tuple[int, int]] = {}  # lock and owner by path
+
+    def __del__(self) -> None:
+        for path, (lock, owner) in list(self.directories.items()):
+            _remove(path, lock, owner)
+
+
+# Before all other names of ours: they are taken away one after the other, and these are needed until then.
+_end = _End()
 
 _NAME = re.compile(r"penstock-spill-\d+-\w+")
 _FILE = re.compile(r"\d{6,}.*")
@@ -76,7 +95,7 @@ class SpillSpace:
         self._num_files = 0
         self._closed = False
         self._owner = os.getpid()
-        self._closer: weakref.finalize[[str, int, int], SpillSpace] | None = None
+        self._closer: weakref.finalize[[str], SpillSpace] | None = None
         self._lock = threading.RLock()
 
     def remove_orphans(self) -> None:
@@ -106,7 +125,9 @@ class SpillSpace:
                         "name another one with Options(spill_dir=...)"
                     ) from error
                 self._directory = path
-                self._closer = weakref.finalize(self, _remove, path, lock, os.getpid())
+                _end.directories[path] = lock, os.getpid()
+                self._closer = weakref.finalize(self, _remove_now, path)
+                self._closer.atexit = False  # which is too early
             return self._directory
 
     @property
@@ -322,6 +343,10 @@ def _make_directory(parent: str) -> tuple[str, int]:
         os.rmdir(path)
         raise
     return path, lock
+
+
+def _remove_now(path: str) -> None:
+    _remove(path, *_end.directories.pop(path))
 
 
 def _remove(path: str, lock: int, owner: int) -> None:

@@ -37,7 +37,7 @@ class Transit:
 
     __slots__ = ("_each", "_exact", "_handing_over", "_reserved", "_room", "_share", "_take_back", "_thread", "_used")
 
-    is_of_part = False
+    is_of_part = takes_all = False
 
     def __init__(self, share: Share, each_bytes: int | None) -> None:
         self._share = share

@@ -109,7 +109,7 @@ class Calls:
 
         What is stacked needs no room but the slot's, which is on the ledger by itself.
         """
-        if room is not None and not room.is_of_part and block.size > _FEW and block.columns is not None:
+        if room is not None and not room.takes_all and block.size > _FEW and block.columns is not None:
             block = block[: num_at_once(block[:1].rows()[0])]  # rows of a table with many columns are many objects
         rows = block.rows()
         keys: Sequence[int] = range(place, place + len(rows))
@@ -156,7 +156,7 @@ class Calls:
                     uncounted = num_uncounted = 0
                     if not has_room:
                         break
-                if failed_bytes > self._uncounted_bytes and not room.is_of_part:
+                if failed_bytes > self._uncounted_bytes and not room.takes_all:
                     break  # errors on their way are not counted, so that none is refused: there must be few
         if uncounted and room is not None:
             room.add(uncounted, num_uncounted)

@@ -346,11 +346,12 @@ class Ready:
 class InFlight:
     """Counts results as they are made, on the lease of their piece: there is room for all, or none at all."""
 
-    __slots__ = ("_lease", "_made")
+    __slots__ = ("_lease", "_made", "is_of_part")
 
-    is_of_part = True
+    takes_all = True
 
-    def __init__(self, lease: Lease, input_bytes: int = 0) -> None:
+    def __init__(self, lease: Lease, input_bytes: int = 0, is_of_part: bool = True) -> None:
+        self.is_of_part = is_of_part
         self._lease = lease
         self._made = input_bytes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import FrameType
@@ -157,6 +158,7 @@ class Run:
         if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
             raise _again(self._ended_by)
         self._refuse_in_child()
+        self._refuse_at_exit()
         if self._is_interrupted:
             self._go_on()
         if self._over:
@@ -173,6 +175,7 @@ class Run:
                         self._stages.keep_first_needs()
                     self._rows = block.rows()
         except BaseException as error:
+            self._refuse_at_exit()
             # Such as Ctrl-C: stages may have been in the midst of anything, and threads of theirs have ended.
             self._is_interrupted = not isinstance(error, Exception)
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
@@ -180,6 +183,7 @@ class Run:
                 self._ended_by = _again(error)
             raise
         if block is None:
+            self._refuse_at_exit()
             self._close_at("end")
             raise StopIteration
         if self._adapting:
@@ -198,6 +202,7 @@ class Run:
         Not to be mixed with `next`. Elements that failed are in it.
         """
         self._refuse_in_child()
+        self._refuse_at_exit()
         if self._over:
             return None
         self._stages.look_at_pressure()
@@ -205,9 +210,11 @@ class Run:
             with self._stages.arrays.use():
                 block = self._root.pull(n)
         except BaseException:
+            self._refuse_at_exit()
             self._close_at("end")
             raise
         if block is None:
+            self._refuse_at_exit()
             self._close_at("end")
         elif self.ledger.is_untried:
             self._stages.keep_first_needs()
@@ -373,6 +380,16 @@ class Run:
                 f"this run was opened by the process that this one, {os.getpid()}, was forked from, and a run does not "
                 "survive fork; open one here with dataset.run()"
             )
+
+    def _refuse_at_exit(self) -> None:
+        """Ends a thread that would go on with a run which the end of the process has closed, as it ends them all.
+
+        By what threads end with in silence: it is no error of theirs, and not the end of the data.
+        """
+        if self._closer.is_done and not self._over:
+            if threading.current_thread() is threading.main_thread():
+                raise RunError("the process ends, and this run was closed")
+            raise SystemExit
 
     def __del__(self) -> None:
         # Not by weakref.finalize, which would hold the cursors: an error that waits in one of them refers to this run,

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.block import Block
+from penstock.ops.calling import Calls
 from penstock.optimize import optimize
 from penstock.optimize.collate_maps import collate_maps
 
@@ -65,10 +67,30 @@ def test_results_lie_in_one_slot_and_are_the_same() -> None:
 def test_of_the_pieces_that_threads_make_small_ones_are_stacked(num_bytes: int, stacked: bool) -> None:
     node, _ = optimize(D.range(4).map(lambda x: np.full(num_bytes, x, np.uint8), 2).batch(4).node, [(collate_maps,)])
     context = SimpleNamespace(share=SimpleNamespace(budget_bytes=1 << 30), arena=SimpleNamespace(empty=np.empty))
-    room = SimpleNamespace(is_of_part=True, add=lambda nbytes, count=1: True)
+    room = SimpleNamespace(is_of_part=True, takes_all=True, add=lambda nbytes, count=1: True)
     made = node.input.op.element_function(context).until_full(D.range(4).node.op.read_all(context), 0, room)
     assert (made.columns is not None) == stacked
     assert [int(x[0]) for x in made.rows()] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("calls", [None, ps.AUTOTUNE])
+def test_whole_batches_that_the_caller_makes_are_stacked_however_large(
+    calls: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With AUTOTUNE cheap calls stay in the caller's thread, and what they make for a batch is all of it."""
+    listed: list[int] = []
+    as_it_is = Calls._listed
+
+    def noted(self: Calls, results: list[Any], rows: list[Any], *others: Any) -> Block:
+        listed.append(len(rows))
+        return as_it_is(self, results, rows, *others)
+
+    monkeypatch.setattr(Calls, "_listed", noted)
+    data = np.arange(64 * 50 * 1000, dtype=np.float32).reshape(-1, 1000)
+    dataset = D.from_tensor_slices((data, np.arange(len(data)))).map(lambda x, i: (x * 2, i), calls).batch(64)
+    for x, i in dataset:
+        np.testing.assert_array_equal(x, data[i] * 2)
+    assert sum(listed) <= 64  # of the calls that are timed at first
 
 
 @pytest.mark.parametrize("results", [
