@@ -12,6 +12,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list
 from ..element import Failed, Structure, has_dataset, nbytes_of, normalize
+from ..ending import Ended
 from ..errors import BadType, SpecMismatch, StateError
 from ..leaf import Ragged, Sparse, as_leaf, string
 from ..plan.carried import note_made
@@ -180,6 +181,8 @@ class _GeneratorCursor(Cursor):
         """The next value as the generator gives it, the error that it raised, or `_END`."""
         if self._ended:
             return _END
+        if self._context.share.ending.is_near:
+            raise Ended
         started = self._values is not None
         try:
             if self._values is None:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import perf_counter
 
+from ..ending import Ending
 from .lease import Lease
 from .pool import Pool
 from .refusal import format_bytes, too_small
@@ -65,6 +66,7 @@ class Ledger:
         self.advise: Callable[[Share, int], int | None] = _no_advice
         #: Says what shares were seen to need at least.
         self.needs: Callable[[], list[tuple[Share, int]]] = list
+        self.ending = Ending()
         #: Told of bytes before they are charged, in any thread.
         self.watch: Callable[[int], None] = _unwatched
         self._pool = pool

@@ -24,6 +24,7 @@ class Share:
         "_opened",
         "ahead_bytes",
         "charged_bytes",
+        "ending",
         "expects",
         "floor_bytes",
         "name",
@@ -39,6 +40,8 @@ class Share:
 
     def __init__(self, ledger: Ledger, name: str, floor_bytes: int) -> None:
         self._ledger = ledger
+        #: Of the run, for who makes elements one by one.
+        self.ending = ledger.ending
         self.name = name
         self.floor_bytes = floor_bytes
         self.planned_bytes = floor_bytes  # the floor as it was when the run began

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..block import Block, stack_leaves
 from ..element import Failed, Structure, has_dataset, nbytes_of, normalize
+from ..ending import Ended
 from ..errors import BadType, OverBudget
 from ..leaf import as_leaf
 from ..memory.singly import num_at_once
@@ -99,6 +100,7 @@ class Calls:
         self._key_argument = key_argument
         self._numbered = numbered
         self._like: Likeness | None = None  # what results that were stacked last are like
+        self._ending = context.share.ending
         self._uncounted_bytes = min(_COUNTED_BYTES, context.share.budget_bytes // 64)
 
     def __call__(self, block: Block, place: int) -> Block:
@@ -136,6 +138,8 @@ class Calls:
         uncounted, num_uncounted, failed_bytes = 0, 0, 0
         for i in range(len(results), len(rows)):
             row = rows[i]
+            if self._ending.is_near:
+                raise Ended
             try:
                 if direct:
                     result = function(*row) if type(row) is tuple else function(row)
@@ -186,7 +190,10 @@ class Calls:
         results, kind = [first], type(first)
         function, append = self._function, results.append
         direct = self._key_argument is None and type(rows[0]) is not tuple
+        ending = self._ending
         for i, row in enumerate(rows[1:], 1):
+            if ending.is_near:
+                raise Ended
             try:
                 result = function(row) if direct else self._raw(row, keys[i])
                 if type(result) is kind:
@@ -225,8 +232,11 @@ class Calls:
             return self._listed([first], rows, keys, block, place, room)
         function, put, direct = self._function, stack.putter(), self._key_argument is None
         put(0, first)
+        ending = self._ending
         for i in range(1, len(rows)):
             row = rows[i]
+            if ending.is_near:
+                raise Ended
             try:
                 if direct:
                     result = function(*row) if type(row) is tuple else function(row)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..block import Block
 from ..element import Failed
+from ..ending import Ended
 from ..memory.singly import num_at_once
 from ..plan.op import Context
 from .calling import call, truth
@@ -40,9 +41,11 @@ class Predicate:
         rows = block.rows()
         answers: list[bool | Failed] = []
         if not block.has_failures:
-            function, append = self._function, answers.append
+            function, append, ending = self._function, answers.append, self._context.share.ending
             try:
                 for row in rows:
+                    if ending.is_near:
+                        raise Ended
                     value = function(*row) if type(row) is tuple else function(row)
                     append(bool(value) if type(value) is np.bool_ else truth(value, "predicate"))
             except Exception as error:

@@ -12,6 +12,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, Unwritten, expect_list, replay
 from ..element import Failed, Structure, detach, nbytes_of, normalize, read_only
+from ..ending import Ended
 from ..errors import BadType, SpecMismatch
 from ..leaf import dtype_of, is_dataset
 from ..owned import owned
@@ -165,6 +166,8 @@ class _ScanCursor(UnaryCursor):
         return Block.of_rows(rows)
 
     def _step(self, row: Any, place: int) -> Any:
+        if self._context.share.ending.is_near:
+            raise Ended
         try:
             value, result = self._called(row)
         except Exception as error:

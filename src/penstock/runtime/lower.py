@@ -85,9 +85,8 @@ class Stages:
             node = need.node
             self.shares[id(node)] = self.ledger.share(node.op.name, need.floor_bytes)
             self.shares[id(node)].num_cursors = need.num_cursors
-            self.meters[id(node)] = Meter(
-                node.op.describe(), looks_at_all=self.ledger.frugal, temporary_bytes=need.temporary_bytes
-            )
+            meter = self.meters[id(node)] = Meter(node.op.describe(), looks_at_all=self.ledger.frugal)
+            meter.temporary_bytes, meter.ending = need.temporary_bytes, self.ledger.ending
             self.nodes.append(node)
         for node in self.nodes:
             if node.op.kept is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State
 from ..element import Failed, nbytes_of
+from ..ending import Ended, Ending
 from ..errors import PenstockError
 from ..leaf import leaf_bytes
 from ..memory.singly import FEW, num_at_once
@@ -52,6 +53,8 @@ class Meter:
     chosen: dict[str, int | str] = dataclasses.field(default_factory=dict)
     #: How many elements of each file could not be read.
     failed_by_file: dict[str, int] = dataclasses.field(default_factory=dict)
+    #: Of its run.
+    ending: Ending = dataclasses.field(default_factory=Ending)
 
     def as_dict(self) -> dict[str, Any]:
         """For `stats()`."""
@@ -127,6 +130,8 @@ class MeteredCursor(Cursor):
 
     def pull(self, n: int) -> Block | None:
         meter = self._meter
+        if meter.ending.is_near:
+            raise Ended
         if n > meter.num_at_once:
             n = meter.num_at_once
         start = perf_counter_ns()

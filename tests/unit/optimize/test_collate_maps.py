@@ -10,9 +10,11 @@ import pytest
 
 import penstock as ps
 from penstock.block import Block
+from penstock.ending import Ending
 from penstock.ops.calling import Calls
 from penstock.optimize import optimize
 from penstock.optimize.collate_maps import collate_maps
+from penstock.runtime.backends import tuner
 
 D = ps.Dataset
 
@@ -66,7 +68,8 @@ def test_results_lie_in_one_slot_and_are_the_same() -> None:
 @pytest.mark.parametrize("num_bytes, stacked", [(100, True), (16_000, True), (17_000, False)])
 def test_of_the_pieces_that_threads_make_small_ones_are_stacked(num_bytes: int, stacked: bool) -> None:
     node, _ = optimize(D.range(4).map(lambda x: np.full(num_bytes, x, np.uint8), 2).batch(4).node, [(collate_maps,)])
-    context = SimpleNamespace(share=SimpleNamespace(budget_bytes=1 << 30), arena=SimpleNamespace(empty=np.empty))
+    share = SimpleNamespace(budget_bytes=1 << 30, ending=Ending())
+    context = SimpleNamespace(share=share, arena=SimpleNamespace(empty=np.empty))
     room = SimpleNamespace(is_of_part=True, takes_all=True, add=lambda nbytes, count=1: True)
     made = node.input.op.element_function(context).until_full(D.range(4).node.op.read_all(context), 0, room)
     assert (made.columns is not None) == stacked
@@ -86,6 +89,7 @@ def test_whole_batches_that_the_caller_makes_are_stacked_however_large(
         return as_it_is(self, results, rows, *others)
 
     monkeypatch.setattr(Calls, "_listed", noted)
+    monkeypatch.setattr(tuner, "_CHEAP_NS", 10**12)  # however busy the machine is
     data = np.arange(64 * 50 * 1000, dtype=np.float32).reshape(-1, 1000)
     dataset = D.from_tensor_slices((data, np.arange(len(data)))).map(lambda x, i: (x * 2, i), calls).batch(64)
     for x, i in dataset:
