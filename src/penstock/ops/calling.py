@@ -49,6 +49,8 @@ def as_result(value: Any, given: Any = None) -> Any:
     kind = type(value)
     if kind is np.ndarray and value.ndim and value.dtype.kind not in "OSUT":
         return value if value.base is None else owned(value, given)
+    if kind is tuple and value and all(map(_is_element, value)):
+        return value
     element = owned(normalize(tuple(value) if isinstance(value, list) else value), given)
     if has_dataset(element):
         note_made(value, element, given)
@@ -56,6 +58,13 @@ def as_result(value: Any, given: Any = None) -> Any:
         got = "None; does the function return something?" if element is None else f"an empty {type(element).__name__}"
         raise BadType(f"expected at least one component, got {got}")
     return element
+
+
+def _is_element(part: Any) -> bool:
+    """Whether this is an array of its own, or a number: nothing is to be made of it."""
+    if type(part) is np.ndarray:
+        return part.base is None and part.ndim > 0 and part.dtype.kind not in "OSUT"
+    return isinstance(part, np.number)
 
 
 def truth(value: Any, what: str) -> bool:

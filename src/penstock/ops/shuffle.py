@@ -199,8 +199,14 @@ class _ShuffleCursor(Cursor):
                 self._keep_rows(part, self._strings.written(part))
 
     def _keep_rows(self, block: Block, rows: list[Any]) -> None:
-        # Numbers come by the million, and are all of one size.
-        sizes = [held_bytes(rows[0])] * block.size if are_alike(block) else list(map(held_bytes, rows))
+        # Numbers and texts come by the million.
+        if are_alike(block):
+            sizes = [held_bytes(rows[0])] * block.size
+        elif {bytes}.issuperset(map(type, rows)):
+            around = held_bytes(b"")
+            sizes = [around + len(row) for row in rows]
+        else:
+            sizes = list(map(held_bytes, rows))
         self._waiting.keep(self._read, rows, sizes, block.has_failures)
         if self._filling is not None:
             self._filling.advance(block.size)
