@@ -17,7 +17,7 @@ from ..plan.carried import carried_bytes
 from ..plan.op import Context
 from ..spec import UNKNOWN
 from .carrying import Carrying
-from .slot import Slot
+from .slot import Slot, is_in_memory
 from .supply import Hold, Piece, Supply
 from .weaving import SMALL_BYTES, interleaved, joined, unnumbered
 
@@ -249,7 +249,7 @@ class CycleCursor(Cursor):
         slot.left = UNKNOWN
         if block is not None:
             self._measure(block)
-            if self._turn < self._num_ahead:
+            if self._turn < self._num_ahead and not slot.is_in_memory:
                 self._read_ahead(slot)
         return block
 
@@ -354,7 +354,7 @@ class CycleCursor(Cursor):
                 raise
             if block is not None:
                 return block
-        ahead = index < self._num_ahead and self._may_read_ahead()
+        ahead = index < self._num_ahead and self._may_read_ahead() and not is_in_memory(dataset.node)
         return self._enter(index, dataset, self._supply.piece(row), carried, ahead)
 
     def _dataset_of(self, row: Any, number: int) -> Any:

@@ -14,7 +14,7 @@ from ..plan.traits import SOURCE
 from ..spec import UNKNOWN
 from .supply import Piece, is_live
 
-__all__ = ["Slot"]
+__all__ = ["Slot", "is_in_memory"]
 
 # A thread pays if an element takes longer to make than it takes to hand it over.
 _WORTH_A_THREAD_NS = 100_000
@@ -32,6 +32,7 @@ class Slot:
         "carried",
         "feed",
         "hold",
+        "is_in_memory",
         "is_read",
         "left",
         "live",
@@ -51,6 +52,7 @@ class Slot:
         self.left = _sure_size(node)
         #: Whether they are only read, and cost nothing to make.
         self.is_read = node.op.traits is SOURCE
+        self.is_in_memory = is_in_memory(node)
         self.feed = Feed(cursor)
         self.ahead = False
         self.measured = False
@@ -110,6 +112,11 @@ class Slot:
     def close(self) -> None:
         self.feed.close()
         self.hold.release()
+
+
+def is_in_memory(node: Node) -> bool:
+    """Whether a dataset is only read, and there is nothing to wait for: a thread would gain nothing."""
+    return node.op.traits is SOURCE and not node.op.reading_may_fail
 
 
 def _sure_size(node: Node) -> int:

@@ -48,20 +48,33 @@ def test_the_order(cycle: int, block: int) -> None:
 
 
 def test_threads_change_nothing() -> None:
+    def made(x: int) -> ps.Dataset:
+        return tens(x).map(lambda y: y + 1)
+
     ds = ps.Dataset.range(6)
-    plain = [int(x) for x in ds.interleave(tens, cycle_length=3, block_length=2)]
-    threaded = ds.interleave(tens, cycle_length=3, block_length=2, num_parallel_calls=3)
+    plain = [int(x) for x in ds.interleave(made, cycle_length=3, block_length=2)]
+    threaded = ds.interleave(made, cycle_length=3, block_length=2, num_parallel_calls=3)
     assert [int(x) for x in threaded] == plain
     check_op(threaded)
 
 
 def test_no_more_threads_than_asked_for() -> None:
-    ds = ps.Dataset.range(8).interleave(lambda x: ps.Dataset.range(50), cycle_length=4, num_parallel_calls=2)
-    with ds.run() as run:
+    def made(x: int) -> ps.Dataset:
+        return ps.Dataset.range(50).map(lambda y: y)
+
+    with ps.Dataset.range(8).interleave(made, cycle_length=4, num_parallel_calls=2).run() as run:
         for _ in range(20):
             next(run)
         assert len(our_threads()) == 2
     assert our_threads() == []
+
+
+def test_what_lies_in_memory_is_read_without_threads() -> None:
+    ds = ps.Dataset.range(8).interleave(lambda x: ps.Dataset.range(50), cycle_length=4, num_parallel_calls=2)
+    with ds.run() as run:
+        for _ in range(20):
+            next(run)
+        assert our_threads() == []
 
 
 def test_autotune_reads_slow_datasets_ahead() -> None:
