@@ -172,3 +172,46 @@ def test_threads_that_read_datasets_may_each_be_making_a_large_element() -> None
     alone = advised(None)
     assert alone >= 1_000_000
     assert [advised(num) for num in (1, 4)] == [alone + 2 * num * 1_000_000 for num in (1, 4)]
+
+
+def small(count: int = 30) -> Any:
+    return D.from_generator(lambda: (np.full(500, float(i)) for i in range(count)))
+
+
+# Rows of a large element are as small as those of others, and a source that was not read has not grown from nothing.
+PASSED_ON: dict[str, Callable[[], Any]] = {
+    "rows": lambda: with_one_large().unbatch().batch(1000),
+    "rows of a function": lambda: with_one_large().unbatch().map(lambda x: x + 1).batch(64).prefetch(2),
+    "rows of few bytes before": lambda: of_sizes([1] * 50 + [20_000] + [1] * 50).unbatch().map(lambda x: x).batch(64),
+    "rows of two dimensions": lambda: (
+        with_one_large().map(lambda x: x.reshape(-1, 20)).unbatch().batch(256).prefetch(2)
+    ),
+    "rows again": lambda: with_one_large().rebatch(700),
+    "concatenate": lambda: small().concatenate(with_one_large()).map(lambda x: x + 1),
+    "concatenate in threads": lambda: (
+        small().concatenate(with_one_large()).map(lambda x: x + 1, num_parallel_calls=2).prefetch(2)
+    ),
+    "concatenate of larger ones": lambda: (
+        small().concatenate(D.from_generator(larger)).map(lambda x: x + 1).prefetch(2)
+    ),
+    "one of two": lambda: D.choose_from_datasets(
+        [small(), D.from_generator(larger)], D.range(40).map(lambda n: np.int64(n >= 20))
+    ).map(lambda x: x + 1),
+}
+
+
+def larger() -> Iterator[np.ndarray]:
+    return (np.full(25_000, float(i)) for i in range(20))
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+@pytest.mark.parametrize("part", [0.3, 0.8])
+def test_what_one_large_element_becomes_is_not_taken_for_many_as_large(name: str, part: float) -> None:
+    dataset = PASSED_ON[name]()
+    needed = smallest_that_works(dataset)
+    named, memory = [], int(needed * part)
+    while (enough := refusal_or_plan(dataset, memory)) is not None and len(named) < 9:
+        named.append(enough)
+        memory = enough
+    assert 1 <= len(named) <= 2, (needed, named)
+    assert max(named) < 4 * needed, (needed, named)

@@ -89,6 +89,43 @@ def test_a_compressed_snapshot(tmp_path: Path, compression: str) -> None:
     three_epochs(dataset, minimum, [comparable(x) for x in ARRAY])
 
 
+def drawn(least: int, most: int, seed: int) -> Any:
+    """Elements of unequal length, of which a file has several in a batch."""
+
+    def elements() -> Iterator[np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        for _ in range(60):
+            yield numbers.random(int(numbers.integers(least, most)), np.float32)
+
+    return D.from_generator(elements)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("least", "most"), [(100, 900), (1000, 9000), (10_000, 90_000)])
+@pytest.mark.parametrize(
+    "gather",
+    [lambda d: d.padded_batch(4), lambda d: d.ragged_batch(5), lambda d: d.repeat(2).padded_batch(3)],
+    ids=["padded", "ragged", "repeated"],
+)
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda d, path: d.cache(path),
+        lambda d, path: d.snapshot(path),
+        lambda d, path: d.snapshot(path, compression="GZIP"),
+        lambda d, path: d.snapshot(path, compression="SNAPPY"),
+    ],
+    ids=["cache", "snapshot", "zstd", "lz4"],
+)
+def test_who_gathers_from_a_file_may_look_at_the_batch_before(
+    tmp_path: Path, keep: Any, gather: Any, least: int, most: int, seed: int
+) -> None:
+    """A sample has written the file, in batches for a large budget; what is held of one keeps all of it."""
+    expected = [comparable(x) for x in gather(drawn(least, most, seed))]
+    dataset = gather(keep(drawn(least, most, seed), str(tmp_path / "kept")))
+    three_epochs(dataset, dataset.explain(memory="200MB", sample=10_000).to_dict()["minimum_bytes"], expected)
+
+
 @pytest.mark.parametrize(("size", "count", "memory"), [(2000, 3000, 200_000), (100_000, 300, 1_000_000)])
 def test_a_file_is_served_whole_with_any_budget(tmp_path: Path, size: int, count: int, memory: int) -> None:
     calls: list[int] = []

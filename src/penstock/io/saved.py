@@ -162,7 +162,8 @@ class _BatchReader:
 
     def _consecutive(self, start: int, stop: int) -> list[Any]:
         rows: list[Any] = []
-        while start < stop:
+        # Of another batch no more is known than that it is no larger than the largest: the rest comes another time.
+        while start < stop and (not rows or self._context.share.has_room(self._read_bytes)):
             number = int(np.searchsorted(self._starts, start, "right")) - 1
             first = int(self._starts[number])
             part = self._batch(number)[start - first : stop - first]
@@ -191,6 +192,7 @@ class _BatchReader:
             most = self._context.share.budget_bytes // 8
             while recent and (self._recent_bytes + stored.nbytes > most or len(recent) >= _MOST_BATCHES):
                 self._recent_bytes -= recent.pop(next(iter(recent)))[1]
+            del recent  # where room has to be made, what was read last goes only if nobody refers to it
             try:
                 rows = reader.read(stored, self._buffer, writeable=True, decompressing=self._decompressing)
             except FormatError as error:
@@ -198,9 +200,8 @@ class _BatchReader:
             if stored.num_rows == 1:
                 return rows
             known = rows, sum(map(nbytes_of, rows)) if reader.is_compressed else stored.nbytes
-            recent = self._recent  # another one, if room had to be made
             self._recent_bytes += known[1]
-        recent[number] = known  # the last is the latest
+        self._recent[number] = known  # the last is the latest
         return known[0]
 
     def _decompressing(self, nbytes: int) -> AbstractContextManager[None]:

@@ -270,6 +270,12 @@ class Slots:
         slots = [slot for slots in list(self._by_size.values()) for slot in list(slots)]
         return sum(s.nbytes for s in slots if s.charged_to is not None and getrefcount(s.base) == _ONLY_OURS)
 
+    def unused_for(self, share: Share) -> int:
+        """The same of slots that a share could have instead: what others have on their floors is not left to it."""
+        slots = [slot for slots in list(self._by_size.values()) for slot in list(slots)]
+        unused = [(s.charged_to, s.nbytes) for s in slots if getrefcount(s.base) == _ONLY_OURS]
+        return sum(nbytes for of, nbytes in unused if of is share or (of is not None and of.slack_used_bytes >= nbytes))
+
     def has_unused(self, nbytes: int) -> bool:
         """Whether there is a slot of this size that nobody uses, the caller included. Read without the lock."""
         return any(getrefcount(slot.base) == _ONLY_OURS for slot in list(self._by_size.get(nbytes, ())))

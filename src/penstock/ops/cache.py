@@ -100,9 +100,8 @@ class Cache(Op):
                 most = max(floor, _LEAST_BATCH_BYTES) + BATCH_HEAD_BYTES
                 to_write = slot_bytes(most) + (0 if _are_views(sizes.specs[0]) else most)
                 floor += max(to_write, to_read or 0) + BATCH_INDEX_BYTES
-            if to_read is not None:
-                # Somebody may still look at the batch before. Who knows the file alone has none looked at there (`_read`).
-                floor = max(floor or 0, 2 * to_read + (times(1, size) or 0) + BATCH_INDEX_BYTES)
+            if to_read is not None:  # who knows the file alone takes an element to be as large as a batch
+                floor = max(floor or 0, 2 * to_read + BATCH_INDEX_BYTES)
             return Footprint(
                 floor, "elements on their way to the file, or from it", floor, known_bytes=BATCH_INDEX_BYTES
             )
@@ -239,8 +238,8 @@ class _CacheCursor(Cursor):
         assert self._batch is not None
         rows = self._batch[1]
         given = rows[offset : offset + n]
-        # Who holds a view of a batch keeps all of it; of the next one an element may have to be copied, any but all of it.
         if len(rows) > 1 and not self._is_free(2 * (self._pass.kept.to_read_bytes or 0)):
+            # Who holds a view of a batch keeps all of it, and there is no room for another one and an element of that.
             given = given[:1]
             self._lease.settle(self._batch_bytes)  # the one before is its taker's by now
             self._lease.settle(self._batch_bytes + nbytes_of(given[0]))
@@ -296,7 +295,7 @@ class _CacheCursor(Cursor):
     def _is_free(self, nbytes: int) -> bool:
         """Whether a slot can be had without anybody's giving up what is of use."""
         share, slots = self._context.share, self._context.arena.slots
-        return share.has_room(nbytes) or share.has_room(nbytes - slots.unused_bytes)
+        return share.has_room(nbytes) or share.has_room(nbytes - slots.unused_for(share))
 
     def _buffer(self, nbytes: int) -> np.ndarray:
         return self._context.arena.empty((nbytes,), np.dtype(np.uint8))

@@ -76,10 +76,8 @@ class ElementFunction(Protocol):
 class Room(Protocol):
     """Counts the bytes of what a function makes, one element after the other."""
 
-    #: Whether the block is likely a part of a batch only, and is copied there.
-    is_of_part: bool
-    #: Whether all of the block is to be made: nobody asks for the rest.
-    takes_all: bool
+    is_of_part: bool  # whether the block is likely a part of a batch only, and is copied there
+    takes_all: bool  # whether all of it is to be made: nobody asks for the rest
 
     def add(self, nbytes: int, count: int = 1) -> bool:
         """Puts some elements on the account; whether there is room for more."""

@@ -61,31 +61,36 @@ def _expected(
     """What stages were seen to give and to hold, and what they will once the one that was refused has come to them."""
     seen_of = {id(node): measured_of(node) for node in plan.walk()}
     one = next((node for node in plan.walk() if shares[id(node)] is refused), None) if one_bytes else None
-    passed = set() if one is None else set(map(id, one.walk()))  # it, and what lies below it
+    on_its_way = set() if one is None else _below_and_above(one, plan)
     before = 0 if one is None else seen_of[id(one)].element_bytes
     after = _with_refused(before, refused, one_bytes)
     expected: dict[int, Measured] = {}
     growths: dict[int, float] = {}  # how much larger the one that is on its way is than all before
     for node in plan.walk():
         seen, share, meter = seen_of[id(node)], shares[id(node)], meters[id(node)]
-        growth, came, comes = 1.0, 0, 0
-        for child in node.inputs:
-            before_it = meters[id(child)]
-            # What its elements were made of is not what came last, which may have been too much for it.
-            num_on_way = -(-before_it.num_pulls // max(1, meter.num_pulls))
-            came += (one_came := before_it.largest_before(num_on_way) or seen_of[id(child)].element_bytes)
-            comes += (one_comes := expected[id(child)].element_bytes)
-            growth = max(growth, growths[id(child)], one_comes / max(1, one_came))
+        came_of = [_largest_come(meters[id(child)], meter) or seen_of[id(child)].element_bytes for child in node.inputs]
+        comes_of = [expected[id(child)].element_bytes for child in node.inputs]
+        came, comes = sum(came_of), sum(comes_of)
+        growth = max([1.0, *[growths[id(child)] for child in node.inputs]])
+        for one_came, one_comes in zip(came_of, comes_of, strict=True):
+            # Of an input that gave nothing yet: than what the others gave, of which it made what it did.
+            growth = max(growth, one_comes / (one_came or max(came_of) or max(1, one_comes)))
         largest = seen.element_bytes
         if node is one:
             largest = after
-        elif growth > 1:
+        elif growth > 1 or comes > came:
             made = meter.largest_before(1)
-            # Nobody knows what a function makes of it; as much of each byte as before, say. Others gather what comes.
-            largest = max(largest, int(made * growth) if node.op.spec_is_hidden else made + comes - came)
-        elif one is not None and id(node) not in passed and _is_alike(node, largest, before):
+            # Nobody knows what a function makes of it; as much of each byte as before, say. Others gather what comes,
+            # or take it apart: there are more rows then, and those are as they were.
+            if node.op.spec_is_hidden:
+                largest = max(largest, int(made * growth))
+            elif not node.op.traits.takes_rows:
+                largest = max(largest, made + comes - came)
+            else:
+                growth = 1.0
+        elif one is not None and id(node) not in on_its_way and _is_alike(node, largest, before):
             largest = max(largest, after)  # another source may have as large a one
-        growths[id(node)] = max(growth, largest / max(1, seen.element_bytes))
+        growths[id(node)] = max(growth, largest / (seen.element_bytes or max(1, largest)))
         more = max(0, comes - came) + largest - seen.element_bytes
         expected[id(node)] = seen._replace(
             element_bytes=largest,
@@ -93,6 +98,17 @@ def _expected(
             typical_bytes=meter.typical_bytes,
         )
     return expected
+
+
+def _largest_come(meter: Meter, consumer: Meter) -> int:
+    """The largest element of which a consumer has made something: the last may have been too much for it."""
+    return meter.largest_before(-(-meter.num_pulls // max(1, consumer.num_pulls)))
+
+
+def _below_and_above(one: Node, plan: Node) -> set[int]:
+    """A stage, those that its elements come from, and those that they go to."""
+    above = {id(node) for node in plan.walk() if any(below is one for below in node.walk())}
+    return above | set(map(id, one.walk()))
 
 
 def _is_alike(node: Node, nbytes: int, other_bytes: int) -> bool:

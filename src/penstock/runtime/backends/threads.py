@@ -385,7 +385,6 @@ class ParallelCursor(Cursor):
         if self._tickets:  # of a position that was restored
             with self._threads.changed:
                 return self._take(n)
-        demand = n
         if not self._tuner.settled_inline:  # and a call may turn out to be dear
             n = min(n, self._pieces.size(n))
         n, lease = self._admission.admit_inline(n)
@@ -396,7 +395,7 @@ class ParallelCursor(Cursor):
                 lease.release()
                 return None
             getting += (start := perf_counter_ns())
-            result, num_lost = self._applied(block, self._place, InFlight(lease, is_of_part=block.size < demand))
+            result, num_lost = self._applied(block, self._place, InFlight(lease, is_of_part=block.size < self._demand))
             self._admission.settle(lease, result)
         except BaseException:
             lease.release()
