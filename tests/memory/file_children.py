@@ -67,6 +67,20 @@ def behind_the_first_look(path: str) -> dict[str, Any]:
     return {"growth": watch.peak_bytes - before, "count": count}
 
 
+def large_pages(path: str) -> dict[str, Any]:
+    """Rows of some 100 kB, whose columns are decoded one after the other: there is no room for all of their pages."""
+    warm_up()
+    list(D.from_parquet(str(Path(path).with_name(f"small-{Path(path).name}"))))
+    dataset = D.from_parquet(path)
+    before = settled()
+    with PeakMemory(period_s=0.001) as watch, dataset.run(memory="19MB") as run:
+        count = sum(1 for _ in run)
+        spilled = run.memory()["spilled_bytes"]
+    return {"growth": watch.peak_bytes - before, "count": count, "spilled": spilled}
+
+
+OTHERS = {"json-lists": behind_the_first_look, "large-pages": large_pages}
+
 if __name__ == "__main__":
     kind, _, path = sys.argv[1].partition("=")
-    print(json.dumps(behind_the_first_look(path) if kind == "json-lists" else main(kind, path)))
+    print(json.dumps(OTHERS[kind](path) if kind in OTHERS else main(kind, path)))

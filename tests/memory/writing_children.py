@@ -32,6 +32,19 @@ def table(count: int) -> Any:
     return D.range(count).map(some, vectorized=True)
 
 
+def of_any_length(make: Callable[[np.random.Generator, int], Any], shortest: float, longest: float) -> Any:
+    """Rows of lengths between powers of ten, behind a shuffle that takes all the memory which it gets."""
+
+    def rows(count: int) -> Any:
+        def row(x: Any, rng: np.random.Generator) -> Any:
+            return {"x": make(rng, int(10 ** rng.uniform(shortest, longest))), "n": x}
+
+        stream = D.range(count).filter(lambda x: True)  # which has no order to be shuffled by
+        return stream.random_map(row, seed=1, num_parallel_calls=4).shuffle(count // 8, seed=1)
+
+    return rows
+
+
 #: Rows of each kind, and how many of them make a file that is larger than the budget.
 KINDS: dict[str, tuple[Callable[[int], Any], int]] = {
     "columns of floats": (table, 3_000_000),
@@ -39,6 +52,8 @@ KINDS: dict[str, tuple[Callable[[int], Any], int]] = {
     "vectors of any length": (drawn(lambda rng: {"x": rng.random(rng.integers(1, 4_000), np.float32)}), 25_000),
     "large vectors": (drawn(lambda rng: {"x": rng.random(500_000, np.float32)}), 100),
     "images": (drawn(lambda rng: {"x": rng.integers(0, 256, (224, 224, 3), np.uint8), "y": 1}), 1_300),
+    "shuffled vectors": (of_any_length(lambda rng, size: rng.random(size, np.float32), 4, 5.3), 700),
+    "shuffled strings": (of_any_length(lambda rng, size: rng.bytes(size), 4, 5.5), 1500),
     "strings": (drawn(lambda rng: {"s": rng.bytes(100)}), 400_000),
 }
 

@@ -24,6 +24,7 @@ from .arrow_arrays import TableColumns
 from .columns_in_turn import ColumnsInTurn
 from .made_rows import MadeRows
 from .parquet_file import Layout, OpenParquet, RowGroup, brief
+from .parquet_pool import FreedByArrow
 from .paths import expand_paths, is_local, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 
@@ -32,10 +33,10 @@ __all__ = ["FromParquet"]
 # So many row groups are looked at before a run to tell what it needs; that takes 20 ms for one of 35 columns and a
 # million rows. Others of the same writer are like them, and what larger ones need is told when they are met.
 _MOST_LOOKED_AT = 32
-# Decoding more at a time is no quicker.
-_MOST_ROWS = 1 << 14
-# Arrow's allocator keeps what it frees. It is told to give that back whenever this part of the budget was decoded.
-_PURGED_PART = 8
+# Decoding more at a time is no quicker; and while it does, Arrow's allocator keeps twice as much.
+_MOST_ROWS, _MOST_BYTES = 1 << 14, 4 << 20
+# What Arrow's allocator may keep of what it freed: this part of the budget.
+_KEPT_PART = 8
 # All columns are open at a time if their pages take no more than this part of what stages have in common.
 _PART_FOR_PAGES = 0.75
 # So many rows that cannot be read are told at a time: errors are not on the ledger.
@@ -156,7 +157,7 @@ class _Rows:
         self._fetched: Any = None
         self._batches: Generator[Any, None, None] | None = None
         self._made = MadeRows(table, context.share)
-        self._unpurged_bytes = 0
+        self._freed = FreedByArrow(context.share.budget_bytes // _KEPT_PART)
         self._to_drop = self._row  # rows of the group before the position
         self._damage: str | None = None  # why no more rows of the group can be read
         try:
@@ -218,10 +219,6 @@ class _Rows:
             if batch is None:
                 self._give_up(f"{self._at}: expected {self._rows_left:,} rows more, as the footer says, got none")
                 return
-            self._unpurged_bytes += batch.nbytes
-            if self._unpurged_bytes > self._context.share.budget_bytes // _PURGED_PART:
-                self._unpurged_bytes = 0
-                pa.default_memory_pool().release_unused()
             luxury = 0 if self._luxury is None else self._luxury.nbytes
             self._decoded_lease.settle(max(self._decoded_lease.nbytes, batch.nbytes - luxury), single=True)
         except SpillError:  # nothing is wrong with the file: the row group begins again, at this row
@@ -255,7 +252,7 @@ class _Rows:
             return
         self._pages.settle(group.pages_bytes)
         rows = self._reserve_rows(group, group.few_rows)
-        self._batches = self._open.batches(self._group, self._table.names, rows)
+        self._batches = self._read(self._group, self._table.names, rows)
 
     def _fetch(self) -> None:
         """Makes room for what is fetched of a remote file at a time, if there is any to spare."""
@@ -269,7 +266,8 @@ class _Rows:
         """How many rows to decode at a time; room for the least is there, and for more there may be."""
         share = self._context.share
         self._decoded_lease.settle(least * group.row_bytes)
-        wanted = 0 if share.frugal else min(_MOST_ROWS, group.num_rows, share.spare_bytes // group.row_bytes)
+        most = min(_MOST_ROWS, group.num_rows)
+        wanted = 0 if share.frugal else min(most, min(_MOST_BYTES, share.spare_bytes) // group.row_bytes)
         if wanted > least:
             self._luxury = share.try_acquire((wanted - least) * group.row_bytes, ahead=True)
         return least if self._luxury is None else wanted
@@ -288,8 +286,11 @@ class _Rows:
     def _begin_in_turn(self, group: RowGroup) -> None:
         self._pages.settle(group.in_turn_bytes - group.rows_in_turn * group.row_bytes)
         number, rows = self._group, self._reserve_rows(group, group.rows_in_turn)
-        in_turn = ColumnsInTurn(self._table.names, lambda name: self._open.batches(number, [name], rows), self._context)
+        in_turn = ColumnsInTurn(self._table.names, lambda name: self._read(number, [name], rows), self._context)
         self._batches = in_turn.batches()
+
+    def _read(self, group: int, names: list[str], num_rows: int) -> Generator[Any, None, None]:
+        return self._open.batches(group, names, num_rows, self._freed)
 
     def _end_group(self) -> None:
         self._leave_group()

@@ -12,6 +12,7 @@ from ..block import Block
 from ..element import Structure, nbytes_of
 from ..errors import BadArgument, BadType, SpecMismatch
 from ..leaf import Ragged, Sparse, is_dataset, string
+from ..memory.allocator import trim_heap
 from ..memory.arrow_library import load as load_arrow
 from ..memory.ledger import Share
 from ..memory.sealing import in_native_order
@@ -22,11 +23,17 @@ from .sparse_lists import list_of
 
 __all__ = ["ParquetWriter"]
 
-# Rows lie in memory as they came, as Arrow's columns, and as encoded pages; and Arrow has levels for each value of a
-# list, a number in the dictionary, and four bytes in the place of one or two.
-_TIMES_HELD = 3
+# Rows lie in memory as they came, as Arrow's columns, as encoded pages, and packed; and what pages have outgrown on the
+# way is kept by Arrow's allocator: as much again. And Arrow has levels for each value of a list, a number in the
+# dictionary, and four bytes in the place of one or two.
+_TIMES_HELD = 8
 _BYTES_A_VALUE = 16
-_GROUP_BYTES = 320 << 20
+_GROUP_BYTES = 640 << 20
+# Single numbers have pages of one size, whose memory is used again. And a single row that takes more than a row group
+# may is written all the same where there is room for it at least.
+_TIMES_AT_LEAST = 3
+# Arrow looks at the size of a page after so many values, or as many as come to this if they are long strings.
+_MOST_AT_ONCE, _BYTES_AT_ONCE = 1 << 10, 1 << 18
 _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 # Arrow tries a dictionary for each column, and looks at its size after some rows. Of values that hardly ever come twice
 # it takes about 30 times that size in memory, and readers must hold it. Of longer rows none is tried, unless there are
@@ -44,7 +51,7 @@ class ParquetWriter:
         path: The file, or its URI.
         share: The account of the rows that wait for a row group.
         element_spec: What is known of the elements.
-        row_group_size: Rows in a row group; None for as many as take a quarter of the budget, or 320 MB.
+        row_group_size: Rows in a row group; None for as many as take a quarter of the budget, or 640 MB.
         compression: A codec.
     """
 
@@ -65,6 +72,7 @@ class ParquetWriter:
         self._num_rows = 0
         self._structure: Structure | None = None
         self._specs: list[TensorSpec] = []
+        self._times_held = _TIMES_HELD
         self._writer: Any = None
         self._new = NewFile(path)
         self._lease.settle(self._new.held_bytes, single=True)
@@ -76,27 +84,28 @@ class ParquetWriter:
             for row in block.rows():
                 self._begin(row)
                 leaves = self._leaves_of(row)
-                self._make_room(1, _bytes_held(nbytes_of(row), leaves))
+                nbytes = nbytes_of(row)
+                self._make_room(1, _bytes_held(nbytes, leaves, self._times_held), _bytes_held(nbytes, leaves))
                 self._wait([_stack_of_one(leaf) for leaf in self._in_columns(leaves)], 1)
             return
-        held = _bytes_held(block.nbytes, block.columns)
+        self._begin(block[:1].rows()[0])
+        held = _bytes_held(block.nbytes, block.columns, self._times_held)
+        least = _bytes_held(block.nbytes, block.columns)
         at_once = max(1, min(self._most_rows, self._most_bytes * block.size // max(1, held)))
         for start in range(0, block.size, at_once):
             part = block[start : start + at_once]
-            self._make_room(part.size, held * part.size // block.size)
-            first = part[:1].rows()[0]
-            self._begin(first)
-            self._in_columns(self._leaves_of(first))  # the others are of the same kind
+            self._make_room(part.size, held * part.size // block.size, least * part.size // block.size)
+            self._in_columns(self._leaves_of(part[:1].rows()[0]))  # the others are of the same kind
             # Copies: what the block lies in is its maker's, who will be asked for more.
             columns = zip(part.columns or (), self._specs, strict=True)
             self._wait([column.astype(spec.dtype) for column, spec in columns], part.size)
 
-    def _make_room(self, count: int, nbytes: int) -> None:
+    def _make_room(self, count: int, nbytes: int, least_bytes: int) -> None:
         """Reserves what is to wait; what waits is written first if it would be too much."""
         waiting = self._num_waiting
         if waiting and (waiting + count > self._most_rows or self._nbytes + nbytes > self._most_bytes):
             self._flush()
-        self._nbytes += nbytes
+        self._nbytes += max(least_bytes, min(nbytes, self._most_bytes))
         self._lease.settle(self._nbytes + self._new.held_bytes, single=True)
 
     def _wait(self, leaves: list[np.ndarray], count: int) -> None:
@@ -171,6 +180,7 @@ class ParquetWriter:
         nest = _named(self._structure)
         names, arrays = _nested(nest, iter(columns))
         table = pa.table(dict(zip(names, arrays, strict=True)))
+        trim_heap()  # Arrow will take several times what the rows do: what others have freed should not stand beside it
         with self._new.writing():
             if self._writer is None:
                 most = max(1, min(_DICTIONARY_BYTES, self._most_bytes // _DICTIONARY_PART))
@@ -181,6 +191,7 @@ class ParquetWriter:
                     compression=self._compression,
                     use_dictionary=[rows.path(name) for name, rows in waiting if rows.suit_a_dictionary(most)],
                     dictionary_pagesize_limit=most,
+                    write_batch_size=min(rows.num_at_once for rows in self._waiting),
                 )
             if self._num_waiting:
                 self._writer.write_table(table, row_group_size=self._num_waiting)
@@ -215,6 +226,8 @@ class ParquetWriter:
                 raise BadType(f"expected arrays whose inner dimensions are known, got {describe(spec)}")
             self._specs.append(leaf)
         _named(structure)
+        if all(leaf.shape == () and leaf.dtype != string for leaf in self._specs):
+            self._times_held = _TIMES_AT_LEAST
         self._wait_for_none()
         self._structure = structure
 
@@ -223,10 +236,10 @@ class ParquetWriter:
         self._waiting = [_Rows(spec, most_single) for spec in self._specs]
 
 
-def _bytes_held(nbytes: int, leaves: Iterable[Any]) -> int:
+def _bytes_held(nbytes: int, leaves: Iterable[Any], times: int = _TIMES_AT_LEAST) -> int:
     """What it takes to write values, of so many bytes."""
     num_values = sum(leaf.size if isinstance(leaf, np.ndarray) else 1 for leaf in leaves)
-    return _TIMES_HELD * nbytes + _BYTES_A_VALUE * num_values
+    return times * nbytes + _BYTES_A_VALUE * num_values
 
 
 def _has_arrow_type(dtype: np.dtype[Any]) -> bool:
@@ -265,6 +278,13 @@ class _Rows:
         """Whether Arrow would find in time that a dictionary becomes larger than this, if it does."""
         return self._longest_bytes <= most_bytes or self._spec.dtype.itemsize <= 2
 
+    @property
+    def num_at_once(self) -> int:
+        """Values to write before the size of the page is looked at."""
+        is_string = self._spec.dtype == string and self._spec.shape == ()
+        most = _BYTES_AT_ONCE // max(1, self._longest_bytes) if is_string else _MOST_AT_ONCE
+        return max(1, min(_MOST_AT_ONCE, most))
+
     def path(self, name: str) -> str:
         """What Parquet calls the values of the column of this name."""
         return name + ".list.element" * len(self._spec.shape or ())
@@ -272,7 +292,11 @@ class _Rows:
     def add(self, stack: np.ndarray) -> None:
         """Takes some rows, stacked."""
         self._single.append(stack)
-        self._longest_bytes = max(self._longest_bytes, stack.nbytes // max(1, len(stack)))
+        if self._spec.dtype == string:  # an array of them has only where they lie
+            longest = max(map(len, stack.flat), default=0) * (stack.size // max(1, len(stack)))
+        else:
+            longest = stack.nbytes // max(1, len(stack))
+        self._longest_bytes = max(self._longest_bytes, longest)
         if len(self._single) >= self._most_single:
             self._join()
 

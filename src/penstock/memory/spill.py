@@ -1,10 +1,11 @@
 """Spill space: one directory on disk for what a run cannot hold in memory.
 
 The directory is made with the first file in it and removed when the run is closed or collected, or else at the very end
-of the process, when no thread can read or write it any more (`_End`). A process that is killed removes nothing; so each directory holds a lock file, locked for as long as its owner lives, and the next run
-with the same parent, whether it spills or not, removes those whose lock is free. The lock, not the process id, says
-whether the owner lives: ids are used again. What does not carry our name, our lock file and our user's id is never
-touched, nor are files inside that we did not name.
+of the process, when no thread can read or write it any more (`_End`). A process that is killed removes nothing; so each
+directory holds a lock file, locked for as long as its owner lives, and the next run with the same parent, whether it
+spills or not, removes those whose lock is free. The lock, not the process id, says whether the owner lives: ids are
+used again. What does not carry our name, our lock file and our user's id is never touched, nor are files inside that we
+did not name.
 
 What a `cache` keeps on disk outlives the run that wrote it, in spaces of its own (`LastingSpill`). A run's limit is on
 all of it together: its own files and those of the caches that it reads.
@@ -12,12 +13,14 @@ all of it together: its own files and those of the caches that it reads.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import fcntl
 import os
 import re
 import stat
+import sys
 import threading
 import time
 import weakref
@@ -29,25 +32,6 @@ from ..errors import BadArgument, SpillError
 from .ledger import format_bytes
 
 __all__ = ["LastingSpill", "SpillSpace", "default_directory"]
-
-
-class _End:
-    """Removes what is left when the interpreter ends: its one instance is dropped with the names of this module.
-
-    What is registered to be done at exit comes too early: threads go on meanwhile, write files into a directory that is
-    being removed, and miss those that were. By now they have ended, or stand still.
-    """
-
-    def __init__(self) -> None:
-        self.directories: dict[str, tuple[int, int]] = {}  # lock and owner by path
-
-    def __del__(self) -> None:
-        for path, (lock, owner) in list(self.directories.items()):
-            _remove(path, lock, owner)
-
-
-# Before all other names of ours: they are taken away one after the other, and these are needed until then.
-_end = _End()
 
 _NAME = re.compile(r"penstock-spill-\d+-\w+")
 _FILE = re.compile(r"\d{6,}.*")
@@ -61,6 +45,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TIMES_BETWEEN = 100
 _MOST_BETWEEN_S = 10.0
 _look_again_s: dict[str | None, float] = {}
+# Directories that are there: lock and owner by path.
+_made: dict[str, tuple[int, int]] = {}
 
 # One lock for the counts of all spaces: those of a run and of its caches are added up before either may grow.
 _COUNTING = forked.reentrant_lock()
@@ -125,9 +111,9 @@ class SpillSpace:
                         "name another one with Options(spill_dir=...)"
                     ) from error
                 self._directory = path
-                _end.directories[path] = lock, os.getpid()
-                self._closer = weakref.finalize(self, _remove_now, path)
-                self._closer.atexit = False  # which is too early
+                _made[path] = lock, os.getpid()
+                self._closer = weakref.finalize(self, _remove, path)
+                self._closer.atexit = False  # `_End` is in time for that
             return self._directory
 
     @property
@@ -239,8 +225,8 @@ class SpillSpace:
             self._closed = True
             # What they ask and call knows the run, with all of its data.
             self.expects, self.at_write = _nothing_expected, _nothing_to_do
-            if self._closer is not None:
-                self._closer()
+            if self._closer is not None and self._closer.detach() and self._directory is not None:
+                _remove(self._directory)  # at exit the closer itself would do nothing any more
         with _COUNTING:
             for lasting in self._lasting:
                 lasting.runs.discard(self)
@@ -345,15 +331,33 @@ def _make_directory(parent: str) -> tuple[str, int]:
     return path, lock
 
 
-def _remove_now(path: str) -> None:
-    _remove(path, *_end.directories.pop(path))
-
-
-def _remove(path: str, lock: int, owner: int) -> None:
+def _remove(path: str) -> None:
     """Removes a directory of ours; a forked child has a copy of all this, and must leave it alone."""
+    lock, owner = _made.pop(path)
     if os.getpid() == owner:
         _remove_directory(path)
         os.close(lock)
+
+
+class _End:
+    """Removes what is left at the end of the process: is made at exit as garbage, and found by its last collection.
+
+    At exit itself would be too early: threads go on meanwhile, write files into a directory that is being removed, and
+    miss those that were. When the interpreter collects for the last time they have ended, or stand still.
+    """
+
+    def __init__(self) -> None:
+        self._itself = self
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            _End()  # another collection was earlier
+            return
+        for path in list(_made):
+            _remove(path)
+
+
+atexit.register(_End)
 
 
 def _remove_directory(path: str) -> None:

@@ -6,7 +6,8 @@ of the run wait for, or in one of these threads. Who waited there for their end 
 collections with it. So a run that is found by a collection, or in one of our own threads, is closed in another thread.
 
 So are runs that are open when the process ends: Python ends threads that are left then wherever they next ask for its
-lock, and where that is on the way back from native code the whole process is aborted.
+lock, and where that is on the way back from native code the whole process is aborted. Who is in the midst of reading
+one closes it, when it has what it waits for, and ends.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ def close_dropped(dropped: object, close: Callable[[], None]) -> None:
         _close_elsewhere(close)
 
 
-def close_at_exit(closes: Iterable[Callable[[], None]]) -> None:
-    """Closes all of them, and waits for it, but not for long."""
+def close_at_exit(closes: Iterable[Callable[[], None]], others: Iterable[threading.Event]) -> None:
+    """Closes all of them, and waits for it and for others who close theirs, but not for long."""
     for close in closes:
         _close_elsewhere(close)
+    _closing.update(others)
     wait_for_closing()
 
 

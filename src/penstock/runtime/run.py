@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay, written
 from ..element import Failed, arrays_in, nbytes_of
+from ..ending import Ended
 from ..errors import PenstockError, RunError, StateError
 from ..frames import no_end
 from ..memory.allocator import share_one_heap
@@ -66,6 +67,7 @@ class Run:
         self._on_load = on_load
         self.epoch = epoch
         self._began: Node | None = None
+        self._ending: threading.Event | None = None  # set when it was closed, once the process is about to end
         self._open(written)
 
     def _open(self, written: Node) -> None:
@@ -158,7 +160,8 @@ class Run:
         if self._ended_by is not None:  # or who goes on after an error would take this for the end of the data
             raise _again(self._ended_by)
         self._refuse_in_child()
-        self._refuse_at_exit()
+        if self._ending is not None:
+            self._end_with_process()
         if self._is_interrupted:
             self._go_on()
         if self._over:
@@ -175,15 +178,19 @@ class Run:
                         self._stages.keep_first_needs()
                     self._rows = block.rows()
         except BaseException as error:
-            self._refuse_at_exit()
+            if self._ending is not None:
+                self._end_with_process()
+            if isinstance(error, Ended):  # closed meanwhile, by another thread or a function of its own
+                raise StopIteration from None
             # Such as Ctrl-C: stages may have been in the midst of anything, and threads of theirs have ended.
             self._is_interrupted = not isinstance(error, Exception)
             self._close_at([self._before, 0])  # nothing of what was begun has been delivered
             if isinstance(error, Exception):
                 self._ended_by = _again(error)
             raise
+        if self._ending is not None:
+            self._end_with_process()
         if block is None:
-            self._refuse_at_exit()
             self._close_at("end")
             raise StopIteration
         if self._adapting:
@@ -202,19 +209,24 @@ class Run:
         Not to be mixed with `next`. Elements that failed are in it.
         """
         self._refuse_in_child()
-        self._refuse_at_exit()
+        if self._ending is not None:
+            self._end_with_process()
         if self._over:
             return None
         self._stages.look_at_pressure()
         try:
             with self._stages.arrays.use():
                 block = self._root.pull(n)
-        except BaseException:
-            self._refuse_at_exit()
+        except BaseException as error:
+            if self._ending is not None:
+                self._end_with_process()
+            if isinstance(error, Ended):
+                return None
             self._close_at("end")
             raise
+        if self._ending is not None:
+            self._end_with_process()
         if block is None:
-            self._refuse_at_exit()
             self._close_at("end")
         elif self.ledger.is_untried:
             self._stages.keep_first_needs()
@@ -381,14 +393,18 @@ class Run:
                 "survive fork; open one here with dataset.run()"
             )
 
-    def _refuse_at_exit(self) -> None:
-        """Ends a thread that would go on with a run which the end of the process has closed, as it ends them all.
+    def _end_with_process(self) -> NoReturn:
+        """Ends this thread, since the process has come to its end, and closes the run while it still can.
 
-        By what threads end with in silence: it is no error of theirs, and not the end of the data.
+        By what threads end with in silence: it is no error of theirs, nor the end of the data.
         """
-        if self._closer.is_done and not self._over:
-            if threading.current_thread() is threading.main_thread():
-                raise RunError("the process ends, and this run was closed")
+        if threading.current_thread() is threading.main_thread():
+            raise RunError("the process ends, and this run is closed")
+        assert self._ending is not None
+        try:
+            self._closer()
+        finally:
+            self._ending.set()
             raise SystemExit
 
     def __del__(self) -> None:
@@ -427,7 +443,10 @@ os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 def _close_all() -> None:
-    """The process ends. Runs that another thread reads end with it as they are: that one would hear of an error."""
+    """The process ends, and nobody gets another element. Runs that a thread is just reading are closed by that one."""
+    left = [run for run in list(_OPEN) if not run._over and not run._is_parents]
+    for run in left:
+        run._ending = threading.Event()
     reading, being_read = (Run._pull.__code__, Run.pull.__code__), set()
     for frame in sys._current_frames().values():
         at: FrameType | None = frame
@@ -435,8 +454,10 @@ def _close_all() -> None:
             if at.f_code in reading:
                 being_read.add(id(at.f_locals["self"]))
             at = at.f_back
-    left = [run for run in list(_OPEN) if not run._over and not run._is_parents and id(run) not in being_read]
-    close_at_exit(run._closer for run in left)
+    close_at_exit(
+        [run._closer for run in left if id(run) not in being_read],
+        [run._ending for run in left if id(run) in being_read and run._ending is not None],
+    )
 
 
 atexit.register(_close_all)
@@ -458,6 +479,7 @@ class _Closer:
     def __call__(self) -> None:
         root, self._root = self._root, None
         if root is not None:
+            self._stages.ledger.ending.is_near = True
             try:
                 root.close()
             finally:

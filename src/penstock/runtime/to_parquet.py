@@ -31,8 +31,8 @@ def to_parquet(run: Run, spec: Spec, path: Any, row_group_size: int | None = Non
 
     Args:
         path: The file, or its URI (`s3://`, `gs://`, `file://`, …).
-        row_group_size: Rows in a row group. None: as many as take 320 MB, or a quarter of the budget, while
-            they are written: 64 MB of float64.
+        row_group_size: Rows in a row group. None: as many as take 640 MB, or a quarter of the budget, while
+            they are written: 128 MB of float64, 64 MB of lists of it.
         compression: "snappy", "zstd", "gzip", "lz4", "brotli" or "none".
 
     >>> import tempfile, numpy as np, penstock as ps

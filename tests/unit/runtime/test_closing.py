@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -187,3 +188,65 @@ def test_a_process_that_leaves_runs_open_ends_well(program: str) -> None:
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+SPILLING = """
+import sys, threading, time
+import numpy as np, penstock as ps
+dataset = ps.Dataset.range(10**6).map(lambda i: np.full(50_000, i), num_parallel_calls=4).shuffle(200, seed=1).batch(4)
+run = dataset.prefetch(4).with_options(ps.Options(spill_dir=sys.argv[1])).run(memory="16MB")
+"""
+
+# No thread of the run is at rest: they write what has no room.
+SPILLING_AT_EXIT = SPILLING + "next(run)"
+
+# Others than the caller's, which in the first is at it all the time, and in the second does something else as well.
+READ_ELSEWHERE = f"""{SPILLING}
+few = threading.Semaphore(0)
+
+def read():
+    for batch in run:
+        few.release()
+        time.sleep(PAUSE)
+
+threading.Thread(target=read, daemon=True).start()
+for _ in range(20):
+    few.acquire()
+"""
+
+CACHED = """
+import sys, numpy as np, penstock as ps
+dataset = ps.Dataset.range(200).map(lambda i: np.full(50_000, i)).cache()
+for _ in dataset.with_options(ps.Options(spill_dir=sys.argv[1])).run(memory="16MB"):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [SPILLING_AT_EXIT, READ_ELSEWHERE.replace("PAUSE", "0"), READ_ELSEWHERE.replace("PAUSE", "0.003"), CACHED],
+    ids=["open", "being read", "read elsewhere", "cached"],
+)
+def test_a_process_that_ends_leaves_nothing_on_disk_and_says_nothing(program: str, tmp_path: Path) -> None:
+    """Directories were removed while threads wrote to them, and were still there after; who read from one was told."""
+    for _ in range(4):
+        command = [sys.executable, "-c", program, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+        assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
+
+
+def test_a_run_that_was_closed_at_exit_says_so_in_the_callers_thread() -> None:
+    program = f"""
+import atexit
+
+def read():
+    try:
+        next(run)
+    except Exception as error:
+        print(error)
+
+atexit.register(read)  # and called last
+{ENDLESS.replace("threading.Event().wait()", "pass")}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.stdout, done.stderr) == ("the process ends, and this run is closed\n", "")

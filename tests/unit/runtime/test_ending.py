@@ -63,3 +63,33 @@ def test_what_is_left_of_a_batch_is_left(name: str) -> None:
     run.close()
     assert slow.num_calls <= AT + 1
     assert run.ledger.charged_bytes == 0
+
+
+@pytest.mark.parametrize("calls", [None, 1, 2])
+def test_a_function_that_closes_its_own_run_ends_the_data(calls: int | None) -> None:
+    made: list[int] = []
+
+    def closing(x: Any) -> Any:
+        made.append(int(x))
+        if x == 100:
+            run.close()
+        return x
+
+    run = D.range(10_000).map(closing, calls).batch(64).run()
+    found = [int(x) for batch in run for x in batch]
+    assert found == list(range(len(found)))
+    assert len(found) <= 128
+    assert len(made) < 9_000
+    assert list(run) == []
+    assert run.ledger.charged_bytes == 0
+
+
+def test_who_reads_a_run_that_another_thread_closes_comes_to_its_end() -> None:
+    slow = Slow()
+    slow.num_calls = AT - 10  # the tenth of its calls waits
+    run = slow.run = D.range(10_000).map(slow).batch(SIZE).run()
+    closing = threading.Thread(target=lambda: slow.begun.wait(DEADLINE_S) and run.close())
+    closing.start()
+    assert list(run) == []
+    closing.join(DEADLINE_S)
+    assert slow.num_calls <= AT + 1

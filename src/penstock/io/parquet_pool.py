@@ -1,0 +1,39 @@
+"""What Arrow's allocator keeps of what it freed.
+
+Whatever pool a reader or writer is given, Arrow takes the memory for pages from the default one. That keeps what is
+freed for the next time, of each size, and for each thread: in the end several times what was ever in use at a time. It
+gives it back when asked, which takes as long as decoding a megabyte. So it is asked when the process has grown.
+"""
+
+from __future__ import annotations
+
+from ..memory.pressure import anonymous_bytes
+
+__all__ = ["FreedByArrow"]
+
+
+class FreedByArrow:
+    """Memory that was freed, in the thread that uses it.
+
+    Args:
+        most_bytes: By how much the process may grow before it is asked for.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        import pyarrow as pa
+
+        self._pool = pa.default_memory_pool()
+        self._most_bytes = most_bytes
+        self._least_bytes = anonymous_bytes()
+
+    def look(self) -> None:
+        """Has it given back if the process has grown since it last was, whatever for."""
+        now_bytes = anonymous_bytes()
+        self._least_bytes = min(self._least_bytes, now_bytes)
+        if now_bytes > self._least_bytes + self._most_bytes:
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Has it given back."""
+        self._pool.release_unused()
+        self._least_bytes = anonymous_bytes()
