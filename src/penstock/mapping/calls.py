@@ -7,8 +7,9 @@ for each call that may run at a time, and no more run at a time than there is ro
 Later elements may take more. So calls are measured, each alone, all through the run: whenever an eighth more were made,
 as long as that takes no more than a small part of the time. One that would begin beside a call which has asked the
 system for more than is known waits for it, and is measured. When the process grows by more than is known (`growth`),
-all that follow are, until one tells why: those that take much may be few among many. If none does, for twice as many
-calls as were made until then, fewer run at a time.
+those that follow are, until one tells why. Where that may have broken the budget, all are, for twice as many calls as
+were made until then: those that take much may be few among many. Else only some, in the same small part of the time: it
+may be malloc that keeps what was freed. If none tells why, fewer run at a time.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ class MeasuredCalls:
         self._pack = pack
         self._most = {None: 1, AUTOTUNE: _MOST_THREADS}.get(num_parallel_calls, num_parallel_calls or 1)
         self._gate = Gate(self._most)
+        self._ledger: Ledger
         self._share: Share
         self._lease: Lease
         self._results: Results
@@ -116,6 +118,8 @@ class MeasuredCalls:
         self._alarmed = self._absorbed = self._saw_promise = False
         self._num_in_vain = 0
         self._next_number = self._next_ns = self._begun_ns = 0
+        # What the last measured call took, and all of them.
+        self._measured_ns, self._measuring_ns = 1, 0
         self._refusal = ""
         #: The most that a call was seen to take beside its result.
         self.temporary_bytes = 0
@@ -125,11 +129,14 @@ class MeasuredCalls:
 
     def begin(self, ledger: Ledger, results: Results) -> None:
         """The run has opened; from now on calls are on its account."""
-        self._share = ledger.share("temporaries of fn")
+        self._ledger, self._share = ledger, ledger.share("temporaries of fn")
         self._lease, self._results = self._share.acquire(0), results
         self._consumer = threading.get_ident()
         self._watch = GrowthWatch(
-            lambda: ledger.charged_bytes + results.written_bytes, self._alarm, lambda: ledger.charged_bytes
+            lambda: ledger.charged_bytes + results.written_bytes,
+            self._alarm,
+            lambda: ledger.charged_bytes,
+            lambda: ledger.peak_bytes - ledger.charged_bytes,
         )
         self._begun_ns = perf_counter_ns()
 
@@ -214,10 +221,14 @@ class MeasuredCalls:
         assert self._watch is not None
         if self._alarmed and not self._absorbed:
             self._absorbed = True
+            if not self._may_have_broken_budget():
+                left_ns = (perf_counter_ns() - self._begun_ns) // _REST - self._measuring_ns
+                with self._counting:
+                    self._num_due = min(self._num_due, max(_NUM_ALARMED, left_ns // self._measured_ns))
             if self._watch.absorb(self._lease.nbytes):
                 self._explained(1)
-        went = self._watch.forget_promises(self._lease.nbytes)
         before, start = self.temporary_bytes, perf_counter_ns()
+        went = self._watch.forget_promises(self._lease.nbytes)
         result = call_measured(self._saw, self._function, (element,), {})
         now = perf_counter_ns()
         self.num_measured += 1
@@ -238,10 +249,17 @@ class MeasuredCalls:
         if self.num_measured <= _NUM_MEASURED or self.temporary_bytes > before or self._most < self._gate.limit:
             self._settle(result)
         self._next_number = self._gate.num_entered * (_PART_LOOKED_AT + 1) // _PART_LOOKED_AT
-        self._next_ns = now + _REST * (now - start)
+        self._measured_ns = max(1, now - start)
+        self._measuring_ns += self._measured_ns
+        self._next_ns = now + _REST * self._measured_ns
         if self.num_measured >= _NUM_MEASURED and now - self._begun_ns > _SHORT_NS:
             self._watch.start()
         return result
+
+    def _may_have_broken_budget(self) -> bool:
+        """Whether the process has grown by more than it may; by twice as much as was seen, perhaps, between looks."""
+        assert self._watch is not None
+        return 2 * self._watch.beyond_bytes + self._ledger.peak_bytes > self._ledger.budget_bytes
 
     def _explained(self, num_due: int) -> None:
         """There is no more reason to look for one; some more calls are measured for good measure."""

@@ -34,12 +34,18 @@ class GrowthWatch:
         known_bytes: What the process may have grown by, with what is reserved for calls.
         alarm: Called in the thread that looked when it has grown by more; not again until `rearm`.
         charged_bytes: The part of it that is promised as soon as it is known: arrays for results are written to later.
+        freed_bytes: What was known and is no more: malloc may keep it for those to come.
     """
 
     def __init__(
-        self, known_bytes: Callable[[], int], alarm: Callable[[], None], charged_bytes: Callable[[], int] = lambda: 0
+        self,
+        known_bytes: Callable[[], int],
+        alarm: Callable[[], None],
+        charged_bytes: Callable[[], int] = lambda: 0,
+        freed_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self._known_bytes = known_bytes
+        self._freed_bytes = freed_bytes
         self._alarm = alarm
         self._baseline_bytes = anonymous_bytes() - known_bytes()
         self._rung = False
@@ -116,7 +122,7 @@ class GrowthWatch:
 
     def _look(self) -> None:
         self._looked_ns = perf_counter_ns()
-        beyond_bytes = anonymous_bytes() - self._baseline_bytes - self._known_bytes()
+        beyond_bytes = anonymous_bytes() - self._baseline_bytes - self._known_bytes() - self._freed_bytes()
         self.beyond_bytes = max(self.beyond_bytes, beyond_bytes)
         if not self._rung and beyond_bytes > _SPARE_BYTES:
             self._rung = True

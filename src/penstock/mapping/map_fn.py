@@ -27,7 +27,7 @@ from ..ops.calling import as_result, call, check_callable
 from ..ops.map import Map
 from ..options import AUTOTUNE, Options
 from ..plan.node import Node, Origin, caller_origin, located
-from ..plan.op import show
+from ..plan.op import Context, ElementFunction, show
 from ..runtime.epochs import Epochs
 from ..runtime.process_pool import budget_bytes, process_pool
 from ..runtime.progress import ProgressBar
@@ -37,6 +37,7 @@ from .calls import MeasuredCalls, reserve
 from .elems import Elems, elems_of
 from .jit import COMPILERS, FEWEST_COMPARED, Compiled, NotCompiled, compiled
 from .results import Results
+from .stacked import StackedCalls
 
 __all__ = ["map_fn"]
 
@@ -133,6 +134,11 @@ class MapFn(Map):
 
     def spec(self, inputs: Sequence[Spec]) -> Spec:
         return Spec(self.result_spec, inputs[0].cardinality)
+
+    def element_function(self, context: Context) -> ElementFunction:
+        if self.vectorized:
+            return super().element_function(context)
+        return StackedCalls(self.map_func, context, self.into_slot)
 
 
 class _Work:
@@ -245,10 +251,10 @@ class _Work:
                 block = run.pull(demand)
                 if block is None:
                     return
-                results.put(block)
+                nbytes = results.put(block)
                 progress.advance(block.size)
                 worth = _BLOCK_NS * block.size // max(1, perf_counter_ns() - start)
-                largest_bytes = max(largest_bytes, block.nbytes // block.size)
+                largest_bytes = max(largest_bytes, nbytes // block.size)
                 fitting = run.ledger.budget_bytes // (_PART * largest_bytes)
                 demand = max(fewest, min(worth, fitting, demand * 4, most))
         except StopIteration as error:  # would end a loop of the caller's

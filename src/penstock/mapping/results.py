@@ -20,8 +20,12 @@ from .overlap import check_apart
 
 __all__ = ["Results"]
 
-# Rows of no more than this in all are stacked before they are written, which is quicker than a write for each.
+# So many rows, of no more than this in all, are stacked before they are written: quicker than a write for each.
 _STACKED_BYTES = 1 << 16
+_STACKED_ROWS = 1 << 10
+# Columns are written so much at a time: pages of new arrays come into being as they are written to, and who watches the
+# process grow must know of them (`written_bytes`).
+_WRITTEN_BYTES = 1 << 20
 # Where only a run can tell how many there will be, new arrays grow by an eighth: large ones without a copy.
 _FIRST_ROWS = 1024
 
@@ -51,8 +55,12 @@ class Results:
                 _check_writable(array, num_elements)
             check_apart(self._arrays, elems)
 
-    def put(self, block: Block) -> None:
-        """Writes some more; the error of one that failed is raised when those before it are written."""
+    def put(self, block: Block) -> int:
+        """Writes some more; the error of one that failed is raised when those before it are written.
+
+        Returns:
+            How many bytes they are.
+        """
         if block.has_failures:
             rows = block.rows()
             failed = next(i for i, row in enumerate(rows) if type(row) is Failed)
@@ -62,12 +70,16 @@ class Results:
         if not self._specs:
             self._begin(block[:1].rows()[0])
         self._make_room(block.size)
-        columns = block if block.columns is not None else None
-        if columns is None and block.nbytes <= _STACKED_BYTES:
-            columns = _joined(block)
-        if columns is None or not self._put_columns(columns):
-            for row in block.rows():
-                self._put_row(row)
+        nbytes, step = block.nbytes, block.size
+        if block.columns is None:
+            step = max(1, min(_STACKED_ROWS, block.size * _STACKED_BYTES // max(1, nbytes)))
+        for start in range(0, block.size, step):
+            part = block if step == block.size else block[start : start + step]
+            columns = part if part.columns is not None else _joined(part) if part.size > 1 else None
+            if columns is None or not self._put_columns(columns):
+                for row in part.rows():
+                    self._put_row(row)
+        return nbytes
 
     def value(self) -> Any:
         """The arrays, all results written: those that were given, or new ones."""
@@ -151,9 +163,14 @@ class Results:
         for column, spec in zip(block.columns, self._specs, strict=True):
             if column.dtype != spec.dtype or column.shape[1:] != spec.shape:
                 return False
-        for array, column in zip(self._arrays, block.columns, strict=True):
-            array[self.count : self.count + block.size] = column
-        self.count += block.size
+        step = block.size
+        if all(type(array) is np.ndarray for array in self._arrays):  # of files, more at a time may be quicker
+            step = max(1, min(step, step * _WRITTEN_BYTES // max(1, block.nbytes)))
+        for start in range(0, block.size, step):
+            end = min(start + step, block.size)
+            for array, column in zip(self._arrays, block.columns, strict=True):
+                array[self.count : self.count + end - start] = column[start:end]
+            self.count += end - start
         return True
 
     def _put_row(self, row: Any) -> None:

@@ -70,6 +70,7 @@ def test_an_alarm_that_comes_while_a_call_looks_at_promises_is_not_lost(monkeypa
 
     def sees_promise(watch: GrowthWatch) -> bool:
         monkeypatch.undo()
+        watch.beyond_bytes = 16_000_000
         calls._alarm()  # as the thread does that watches
         return True
 
@@ -81,6 +82,28 @@ def test_an_alarm_that_comes_while_a_call_looks_at_promises_is_not_lost(monkeypa
         for _ in range(NUM_FIRST):
             in_thread(entry, 0).join()
         assert calls.num_measured == measured_at + NUM_FIRST  # all are due, not the next alone
+    finally:
+        calls.close()
+
+
+@pytest.mark.parametrize("beyond_bytes, num_measured", [(5_000_000, 8), (9_000_000, 400)], ids=["within", "beyond"])
+def test_all_calls_are_measured_only_where_the_budget_may_be_broken(beyond_bytes: int, num_measured: int) -> None:
+    calls = MeasuredCalls(lambda element: element, only_part, num_parallel_calls=None)
+    results: Any = SimpleNamespace(written_bytes=0)
+    calls.begin(Ledger(16_000_000), results)
+    entry, watch = calls.entry(), calls._watch
+    assert watch is not None
+    try:
+        for _ in range(200):
+            entry(0)
+        watch.stop()  # what else this process does is no part of the test
+        measured_at, calls._measured_ns = calls.num_measured, 1 << 60
+        calls._next_number = 1 << 60
+        watch.beyond_bytes, watch._baseline_bytes = beyond_bytes, 1 << 60
+        calls._alarm()
+        for _ in range(1_000):
+            entry(0)
+        assert calls.num_measured - measured_at == num_measured
     finally:
         calls.close()
 

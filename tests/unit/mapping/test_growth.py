@@ -45,6 +45,19 @@ def test_growth_that_is_known_is_no_reason() -> None:
         watch.stop()
 
 
+def test_what_was_known_and_is_freed_is_no_reason() -> None:
+    trim_heap()
+    freed, rung = [128_000_000], []
+    watch = GrowthWatch(lambda: 0, lambda: rung.append(1), freed_bytes=lambda: freed[0])
+    held = np.ones(8_000_000)  # as malloc may hold it for those to come
+    watch._look()
+    assert not rung
+    freed[0] = 0
+    watch._look()
+    assert rung == [1]
+    assert held[-1] == 1
+
+
 def test_who_is_about_to_call_looks_where_nobody_did() -> None:
     rung: list[int] = []
     watch = GrowthWatch(lambda: 0, lambda: rung.append(1))  # its thread is not started
