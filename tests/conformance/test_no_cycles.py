@@ -21,7 +21,13 @@ pytestmark = pytest.mark.timeout(60)
 
 D = ps.Dataset
 # Who counts bytes, and their accounts, know each other, and nothing else by then. Specs have no data.
-HARMLESS = ("penstock.memory.ledger", "penstock.memory.share", "penstock.memory.withheld", "penstock.spec")
+HARMLESS = (
+    "penstock.ending",
+    "penstock.memory.ledger",
+    "penstock.memory.share",
+    "penstock.memory.withheld",
+    "penstock.spec",
+)
 
 
 @pytest.fixture(autouse=True)
