@@ -41,12 +41,12 @@ def pairs(nbytes: int, count: int = MOST) -> Any:
 
 
 def rows(nbytes: int, count: int = MOST) -> Any:
-    """Dicts of so many bytes of numbers, each a leaf of its own, and a string."""
+    """Dicts of so many bytes of numbers, each a leaf of its own, a string, and an array: no row can be one string."""
     names = [f"column {k}" for k in range(nbytes // 4)]
 
     def elements() -> Iterator[dict[str, Any]]:
         for i in range(min(count, NUM_ROWS)):
-            yield {"name": b"row", **{name: np.float32(i) for name in names}}
+            yield {"name": b"row", "pair": np.full(2, i), **{name: np.float32(i) for name in names}}
 
     return D.from_generator(elements)
 

@@ -16,6 +16,7 @@ from ..errors import SpillError
 from ..memory.sink import Sink, open_new
 from ..memory.spill import SpillSpace
 from ..plan.op import Context
+from .parquet_pool import RecordBatches
 
 __all__ = ["ColumnsInTurn"]
 
@@ -29,9 +30,7 @@ class ColumnsInTurn:
         context: The stage's: where the file is made, and who is told of its bytes.
     """
 
-    def __init__(
-        self, names: Sequence[str], read: Callable[[str], Generator[Any, None, None]], context: Context
-    ) -> None:
+    def __init__(self, names: Sequence[str], read: Callable[[str], RecordBatches], context: Context) -> None:
         self._names = names
         self._read = read
         self._context = context

@@ -24,7 +24,7 @@ from .arrow_arrays import TableColumns
 from .columns_in_turn import ColumnsInTurn
 from .made_rows import MadeRows
 from .parquet_file import Layout, OpenParquet, RowGroup, brief
-from .parquet_pool import FreedByArrow
+from .parquet_pool import FreedByArrow, RecordBatches
 from .paths import expand_paths, is_local, shown_paths
 from .reading import FilesCursor, StreamsFiles, check_on_error, first_look
 
@@ -155,7 +155,7 @@ class _Rows:
         self._decoded_lease = context.share.acquire(0)
         self._luxury: Any = None
         self._fetched: Any = None
-        self._batches: Generator[Any, None, None] | None = None
+        self._batches: RecordBatches | Generator[Any, None, None] | None = None
         self._made = MadeRows(table, context.share)
         self._freed = FreedByArrow(context.share.budget_bytes // _KEPT_PART)
         self._to_drop = self._row  # rows of the group before the position
@@ -289,7 +289,7 @@ class _Rows:
         in_turn = ColumnsInTurn(self._table.names, lambda name: self._read(number, [name], rows), self._context)
         self._batches = in_turn.batches()
 
-    def _read(self, group: int, names: list[str], num_rows: int) -> Generator[Any, None, None]:
+    def _read(self, group: int, names: list[str], num_rows: int) -> RecordBatches:
         return self._open.batches(group, names, num_rows, self._freed)
 
     def _end_group(self) -> None:

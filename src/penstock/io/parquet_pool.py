@@ -7,9 +7,12 @@ gives it back when asked, which takes as long as decoding a megabyte. So it is a
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from typing import Any
+
 from ..memory.pressure import anonymous_bytes
 
-__all__ = ["FreedByArrow"]
+__all__ = ["FreedByArrow", "RecordBatches"]
 
 
 class FreedByArrow:
@@ -37,3 +40,19 @@ class FreedByArrow:
         """Has it given back."""
         self._pool.release_unused()
         self._least_bytes = anonymous_bytes()
+
+
+class RecordBatches(Iterator[Any]):
+    """Record batches as Arrow decodes them. What it has freed is looked at between two, and in the end."""
+
+    def __init__(self, batches: Generator[Any, None, None], freed: FreedByArrow) -> None:
+        self._batches = batches
+        self._freed = freed
+
+    def __next__(self) -> Any:
+        self._freed.look()
+        return next(self._batches)
+
+    def close(self) -> None:
+        self._batches.close()
+        self._freed.look()  # the pages, too: the next row group, or column, has its own
