@@ -15,10 +15,10 @@ import numpy as np
 from ..block import Block
 from ..element import Structure
 from ..ops.calling import Calls
-from ..ops.stack import Likeness
+from ..ops.stack import Likeness, Reader, leaves_reader
 from ..plan.op import Room
 
-__all__ = ["StackedCalls", "leaves_reader"]
+__all__ = ["StackedCalls", "plain_reader"]
 
 # Larger results cost more to copy once more than to be looked at one by one.
 _SMALL_BYTES = 1 << 14
@@ -26,8 +26,6 @@ _SMALL_BYTES = 1 << 14
 _PART = 8
 # Python's numbers as the leaves that they become; an integer may be too large, and becomes another.
 _AS_LEAF: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64, bool: np.bool_}
-
-Reader = Callable[[Any], tuple[Any, ...] | None]
 
 
 class StackedCalls(Calls):
@@ -43,9 +41,8 @@ class StackedCalls(Calls):
         if self._like is None and made.columns is None and not made.has_failures:
             self._like = Likeness.of(made.rows()[0])  # the first comes alone, and many may follow
         found = self._like
-        is_new = found is not like or self._saw_plain is not saw_plain
-        if found is not None and is_new and (self._saw_plain or _is_deep(found.structure)):
-            found.leaves_of = leaves_reader(found.structure, self._saw_plain)
+        if found is not None and self._saw_plain and (found is not like or not saw_plain):
+            found.leaves_of = plain_reader(found.structure)
         return made
 
     def _raw(self, row: Any, key: int) -> Any:
@@ -67,11 +64,6 @@ class _NoPart:
         self.is_of_part, self.takes_all, self.add = False, room.takes_all, room.add
 
 
-def _is_deep(structure: Structure) -> bool:
-    """Whether there are nests in it; of others the engine's own way to the leaves is the quickest."""
-    return not (structure.is_leaf or structure.is_flat)
-
-
 def _has_plain(result: Any) -> bool:
     """Whether there are numbers of Python's in a result, or a list of components."""
     if isinstance(result, (tuple, dict)):
@@ -79,19 +71,16 @@ def _has_plain(result: Any) -> bool:
     return type(result) is list or type(result) in _AS_LEAF
 
 
-def leaves_reader(structure: Structure, takes_plain: bool) -> Reader:
-    """What gives the leaves of what a function returned, or None where that has another structure.
+def plain_reader(structure: Structure) -> Reader:
+    """As `leaves_reader`, of what a function returned: Python's numbers become leaves here.
 
-    For who looks at each leaf anyway: one that is a nest counts as a leaf. With `takes_plain` Python's numbers become
-    leaves here, and so does a list of components, which to the engine is a tuple.
+    So does a list of components, which to the engine is a tuple.
 
-    >>> leaves_reader(Structure.of((np.float64(), {"a": np.int64()})), takes_plain=True)((0.5, {"a": 2}))
+    >>> plain_reader(Structure.of((np.float64(), {"a": np.int64()})))((0.5, {"a": 2}))
     (np.float64(0.5), np.int64(2))
     """
+    parts_of = leaves_reader(structure)
     if structure.is_leaf:
-        return lambda result: (result,)
-    parts_of = _parts_reader(structure)
-    if not takes_plain:
         return parts_of
     takes_lists = structure.kind is tuple
 
@@ -107,38 +96,3 @@ def leaves_reader(structure: Structure, takes_plain: bool) -> Reader:
             return None
 
     return leaves_of
-
-
-def _parts_reader(structure: Structure) -> Reader:
-    kind: Any = structure.kind
-    fields, count = structure.fields, len(structure.keys)
-    has_length = issubclass(kind, (tuple, dict))
-
-    def flat(result: Any) -> tuple[Any, ...] | None:
-        if type(result) is not kind or (has_length and len(result) != count):
-            return None
-        try:
-            return fields(result)
-        except KeyError:
-            return None
-
-    if structure.is_flat:
-        return flat
-    readers = [None if child.is_leaf else _parts_reader(child) for child in structure.children]
-
-    def deep(result: Any) -> tuple[Any, ...] | None:
-        parts = flat(result)
-        if parts is None:
-            return None
-        leaves: list[Any] = []
-        for part, read in zip(parts, readers, strict=True):
-            if read is None:
-                leaves.append(part)
-                continue
-            below = read(part)
-            if below is None:
-                return None
-            leaves += below
-        return tuple(leaves)
-
-    return deep

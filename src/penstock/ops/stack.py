@@ -11,8 +11,10 @@ from .._native import write_row
 from ..block import Allocate, Block
 from ..element import Structure
 
-__all__ = ["Likeness", "Stack"]
+__all__ = ["Likeness", "Reader", "Stack", "leaves_reader"]
 
+#: Gives the leaves of a result, or None where it has another structure.
+Reader = Callable[[Any], tuple[Any, ...] | None]
 #: Writes a result to its place; says False if it is unlike the others.
 Put = Callable[[int, Any], bool]
 
@@ -27,7 +29,7 @@ class Likeness:
 
     def __init__(self, structure: Structure, leaves: list[Any]) -> None:
         self.structure = structure
-        self.leaves_of = _reader(structure)
+        self.leaves_of = leaves_reader(structure)
         self.leaves = [(type(leaf), None if _is_number(leaf) else leaf.shape, leaf.dtype) for leaf in leaves]
 
     @classmethod
@@ -55,14 +57,19 @@ class Likeness:
         return Stack(self, [allocate((size, *(shape or ())), dtype) for _, shape, dtype in self.leaves])
 
 
-def _reader(structure: Structure) -> Callable[[Any], tuple[Any, ...] | None]:
+def leaves_reader(structure: Structure) -> Reader:
     """What gives the leaves of a result of this structure, or None for another.
 
-    For who looks at each leaf anyway: parts of a flat nest that are nests themselves count as leaves.
+    For who looks at each leaf anyway: one that is a nest counts as a leaf.
+
+    >>> leaves_reader(Structure.of((np.float64(), {"a": np.int64()})))((0.5, {"a": 2}))
+    (0.5, 2)
     """
+    if structure.is_leaf:
+        return lambda result: (result,)
     kind: Any = structure.kind
     fields, count = structure.fields, len(structure.keys)
-    has_length = kind is not None and issubclass(kind, (tuple, dict))
+    has_length = issubclass(kind, (tuple, dict))
 
     def flat(result: Any) -> tuple[Any, ...] | None:
         if type(result) is not kind or (has_length and len(result) != count):
@@ -72,12 +79,26 @@ def _reader(structure: Structure) -> Callable[[Any], tuple[Any, ...] | None]:
         except KeyError:
             return None
 
-    def deep(result: Any) -> tuple[Any, ...] | None:
-        return tuple(structure.flatten(result)) if Structure.of(result) == structure else None
+    if structure.is_flat:
+        return flat
+    readers = [None if child.is_leaf else leaves_reader(child) for child in structure.children]
 
-    if structure.is_leaf:
-        return lambda result: (result,)
-    return flat if structure.is_flat else deep
+    def deep(result: Any) -> tuple[Any, ...] | None:
+        parts = flat(result)
+        if parts is None:
+            return None
+        leaves: list[Any] = []
+        for part, read in zip(parts, readers, strict=True):
+            if read is None:
+                leaves.append(part)
+                continue
+            below = read(part)
+            if below is None:
+                return None
+            leaves += below
+        return tuple(leaves)
+
+    return deep
 
 
 def _is_number(leaf: Any) -> bool:

@@ -16,9 +16,10 @@ from penstock.mapping import map_fn as map_fn_module
 from penstock.mapping import results as results_module
 from penstock.mapping.elems import elems_of
 from penstock.mapping.results import Results
-from penstock.mapping.stacked import leaves_reader
+from penstock.mapping.stacked import plain_reader
 from penstock.ops import calling
 from penstock.ops.calling import Calls
+from penstock.ops.stack import leaves_reader
 from penstock.plan.op import Context
 
 NUMBERS = np.arange(3000)
@@ -160,9 +161,9 @@ def test_an_out_of_any_kind_is_filled(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_what_has_another_structure_has_no_leaves_to_read() -> None:
     structure = Structure.of((np.float64(), {"a": np.int64()}))
-    assert leaves_reader(structure, takes_plain=False)((0.5, {"a": 2})) == (0.5, 2)
-    assert leaves_reader(structure, takes_plain=False)([0.5, {"a": 2}]) is None
-    read = leaves_reader(structure, takes_plain=True)
+    assert leaves_reader(structure)((0.5, {"a": 2})) == (0.5, 2)
+    assert leaves_reader(structure)([0.5, {"a": 2}]) is None
+    read = plain_reader(structure)
     assert read((0.5, {"a": 2})) == read([0.5, {"a": 2}]) == (0.5, 2)
     assert [type(leaf) for leaf in read((0.5, {"a": 2})) or ()] == [np.float64, np.int64]
     others: list[Any] = [(0.5,), (0.5, {"b": 2}), (0.5, {"a": 2, "b": 2}), (0.5, (2,)), (0.5, {"a": 2**63}), 0.5, None]
