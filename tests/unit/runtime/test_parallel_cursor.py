@@ -119,10 +119,10 @@ def test_dear_elements_are_not_joined() -> None:
 
     def function(block: Block, place: int) -> Block:
         never.wait(0.001)
-        return Block.of_rows([np.full(100_000, row, np.uint8) for row in block.rows()])
+        return Block.of_rows([np.full(300_000, row, np.uint8) for row in block.rows()])
 
     source = ListCursor(numbers(300))
-    cursor, _ = parallel(source, num=4, function=function, budget=100_000_000)
+    cursor, _ = parallel(source, num=4, function=function, budget=300_000_000)
     assert len(all_of(cursor, 1)) == 300
     assert max(source.asked) == 1
     cursor.close()
@@ -136,10 +136,10 @@ def test_elements_of_which_half_are_dear_are_not_joined() -> None:
         for row in block.rows():
             if row % 2:
                 never.wait(0.004)
-        return Block.of_rows([np.full(100_000, row, np.uint8) for row in block.rows()])
+        return Block.of_rows([np.full(300_000, row, np.uint8) for row in block.rows()])
 
     source = ListCursor(numbers(600))
-    cursor, _ = parallel(source, num=4, function=function, budget=100_000_000)
+    cursor, _ = parallel(source, num=4, function=function, budget=300_000_000)
     assert len(all_of(cursor, 1)) == 600
     assert sum(asked == 1 for asked in source.asked) > 550
     cursor.close()
