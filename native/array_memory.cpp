@@ -93,7 +93,8 @@ std::size_t heap_bytes(std::size_t array_bytes) {
 
 }  // namespace
 
-ArrayMemory::ArrayMemory(std::size_t mapped_from_bytes) : mapped_from_bytes_(kCanMap ? mapped_from_bytes : SIZE_MAX) {}
+ArrayMemory::ArrayMemory(std::size_t mapped_from_bytes, std::size_t counted_to_bytes)
+    : mapped_from_bytes_(kCanMap ? mapped_from_bytes : SIZE_MAX), counted_to_bytes_(counted_to_bytes) {}
 
 ArrayMemory::~ArrayMemory() { kept_.shrink(0); }  // the last array is gone: nobody else looks
 
@@ -157,9 +158,11 @@ void* ArrayMemory::map(std::size_t array_bytes, bool zeroed) {
   }
   void* base = new_mapping(whole_bytes, !zeroed);
   if (base == nullptr) return nullptr;
-  mapped_bytes_.fetch_add(whole_bytes, std::memory_order_relaxed);
-  std::size_t largest = largest_bytes();
-  while (largest < whole_bytes && !largest_bytes_.compare_exchange_weak(largest, whole_bytes)) {
+  if (array_bytes <= counted_to_bytes_) {
+    mapped_bytes_.fetch_add(whole_bytes, std::memory_order_relaxed);
+    std::size_t largest = largest_bytes();
+    while (largest < whole_bytes && !largest_bytes_.compare_exchange_weak(largest, whole_bytes)) {
+    }
   }
   return array_in(base, whole_bytes, array_bytes);
 }

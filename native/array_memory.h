@@ -7,12 +7,12 @@
 
 namespace penstock {
 
-// As malloc, calloc, realloc and free, for arrays of at least so many bytes by mmap, as long as it gives any. Some of those that were freed may be
-// kept for the next ones, which then cost no page faults. Safe in any thread, and in a forked child: who finds what was
-// kept in another's hands does without.
+// As malloc, calloc, realloc and free, for arrays of at least so many bytes by mmap, as long as it gives any. Some of
+// those that were freed may be kept for the next ones, which then cost no page faults. Safe in any thread, and in a
+// forked child: who finds what was kept in another's hands does without.
 class ArrayMemory {
  public:
-  explicit ArrayMemory(std::size_t mapped_from_bytes);
+  ArrayMemory(std::size_t mapped_from_bytes, std::size_t counted_to_bytes);
   ~ArrayMemory();
   ArrayMemory(const ArrayMemory&) = delete;
   ArrayMemory& operator=(const ArrayMemory&) = delete;
@@ -24,9 +24,10 @@ class ArrayMemory {
 
   // From now on no more than so many bytes of freed arrays are kept.
   void keep(std::size_t nbytes);
-  // Bytes that were mapped so far, but for those that were at hand: what a larger limit would have saved.
+  // Bytes that were mapped so far for arrays of up to `counted_to_bytes`, but for those that were at hand: what a larger
+  // limit would have saved.
   std::size_t mapped_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
-  // Of the largest mapping so far.
+  // Of the largest of these.
   std::size_t largest_bytes() const { return largest_bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -55,6 +56,7 @@ class ArrayMemory {
   void unlock() { locked_.clear(std::memory_order_release); }
 
   const std::size_t mapped_from_bytes_;
+  const std::size_t counted_to_bytes_;
   std::atomic<std::size_t> limit_bytes_{0};
   std::atomic<std::size_t> mapped_bytes_{0};
   std::atomic<std::size_t> largest_bytes_{0};

@@ -35,8 +35,8 @@ void release(void* context, void* data, std::size_t) { memory_of(context).releas
 
 // Lives as long as its capsule, which every array made with it refers to.
 struct Handler {
-  explicit Handler(std::size_t mapped_from_bytes)
-      : memory(mapped_from_bytes),
+  Handler(std::size_t mapped_from_bytes, std::size_t counted_to_bytes)
+      : memory(mapped_from_bytes, counted_to_bytes),
         numpys{"penstock_arrays", 1, {&memory, allocate, allocate_zeroed, resize, release}} {}
 
   ArrayMemory memory;
@@ -49,8 +49,9 @@ void need_numpy() {
   if (PyArray_API == nullptr && _import_array() < 0) throw nb::python_error();
 }
 
-nb::object array_memory(nb::handle mapped_from_bytes) {
-  auto* handler = new Handler(count("mapped_from_bytes", mapped_from_bytes));
+nb::object array_memory(nb::handle mapped_from_bytes, nb::handle counted_to_bytes) {
+  auto* handler =
+      new Handler(count("mapped_from_bytes", mapped_from_bytes), count("counted_to_bytes", counted_to_bytes));
   const nb::object capsule = nb::steal(PyCapsule_New(&handler->numpys, kCapsule, drop_handler));
   if (!capsule.is_valid()) {
     delete handler;
@@ -80,7 +81,7 @@ ArrayMemory& ours(nb::handle memory) {
 
 void keep_arrays(nb::handle memory, nb::handle nbytes) { ours(memory).keep(count("nbytes", nbytes)); }
 
-std::tuple<std::size_t, std::size_t> mapped_bytes(nb::handle memory) {
+std::tuple<std::size_t, std::size_t> mapped_so_far(nb::handle memory) {
   return {ours(memory).mapped_bytes(), ours(memory).largest_bytes()};
 }
 
@@ -94,11 +95,12 @@ nb::object used_array_memory() {
 }  // namespace
 
 void bind_array_memory(nb::module_& m) {
-  m.def("array_memory", &array_memory, "mapped_from_bytes"_a, nb::sig("def array_memory(mapped_from_bytes: int) -> object"));
+  m.def("array_memory", &array_memory, "mapped_from_bytes"_a, "counted_to_bytes"_a,
+        nb::sig("def array_memory(mapped_from_bytes: int, counted_to_bytes: int) -> object"));
   m.def("use_array_memory", &use_array_memory, "memory"_a, nb::sig("def use_array_memory(memory: object) -> object"));
   m.def("keep_arrays", &keep_arrays, "memory"_a, "nbytes"_a,
         nb::sig("def keep_arrays(memory: object, nbytes: int) -> None"));
-  m.def("mapped_bytes", &mapped_bytes, "memory"_a, nb::sig("def mapped_bytes(memory: object) -> tuple[int, int]"));
+  m.def("mapped_so_far", &mapped_so_far, "memory"_a, nb::sig("def mapped_so_far(memory: object) -> tuple[int, int]"));
   m.def("used_array_memory", &used_array_memory, nb::sig("def used_array_memory() -> object"));
 }
 

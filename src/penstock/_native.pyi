@@ -325,12 +325,12 @@ def resize_bilinear(image: NDArray[Any], out: NDArray[np.float32]) -> None:
         ValueError: Something about the arrays is different.
     """
 
-def array_memory(mapped_from_bytes: int) -> object:
+def array_memory(mapped_from_bytes: int, counted_to_bytes: int) -> object:
     """Memory for NumPy's arrays, to be used with `use_array_memory`.
 
     Arrays of so many bytes or more are mapped: they go back to the system when they are freed, and begin at a multiple
     of 64 bytes. Others, and those for which the system has no mapping left, are malloc's. It lives as long as any array
-    in it.
+    in it. `mapped_so_far` counts those of up to `counted_to_bytes`.
     """
 
 def use_array_memory(memory: object) -> object:
@@ -342,5 +342,5 @@ def used_array_memory() -> object:
 def keep_arrays(memory: object, nbytes: int) -> None:
     """Has so many bytes of mapped arrays, at most, stay with the process when they are freed, for the next ones."""
 
-def mapped_bytes(memory: object) -> tuple[int, int]:
+def mapped_so_far(memory: object) -> tuple[int, int]:
     """Bytes of arrays that were mapped so far, but for those that were at hand; and of the largest."""

@@ -19,6 +19,7 @@ from penstock.memory.pressure import anonymous_bytes
 
 KB, MB = 1 << 10, 1 << 20
 FROM = 64 * KB
+COUNTED = 4 * MB
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def mapped_bytes_of(array: np.ndarray) -> int:
 @pytest.mark.parametrize("make", [np.empty, np.zeros, np.ones])
 @pytest.mark.parametrize("nbytes", [0, 1, 100, FROM - 1, FROM, FROM + 1, MB, 5 * MB])
 def test_arrays_of_all_sizes(make: type, nbytes: int) -> None:
-    with used(_native.array_memory(FROM)):
+    with used(_native.array_memory(FROM, COUNTED)):
         array = make(nbytes, np.uint8)
     assert is_mapped(array) == (nbytes >= FROM)
     assert array.ctypes.data % (64 if nbytes >= FROM else 16) == 0
@@ -55,7 +56,7 @@ def test_arrays_of_all_sizes(make: type, nbytes: int) -> None:
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.lists(st.sampled_from([1, 1000, FROM - 1, FROM, 2 * FROM, MB, 3 * MB]) | st.integers(1, MB), min_size=2))
 def test_resized_arrays_keep_what_is_in_them(sizes: list[int]) -> None:
-    memory = _native.array_memory(FROM)
+    memory = _native.array_memory(FROM, COUNTED)
     with used(memory):
         array = np.arange(sizes[0]).astype(np.uint8)
         for before, after in itertools.pairwise(sizes):
@@ -67,7 +68,7 @@ def test_resized_arrays_keep_what_is_in_them(sizes: list[int]) -> None:
 
 
 def test_what_is_freed_leaves_the_process() -> None:
-    memory = _native.array_memory(FROM)
+    memory = _native.array_memory(FROM, COUNTED)
     with used(memory):
         arrays = [np.ones(2 * MB, np.uint8) for _ in range(32)]
     held = anonymous_bytes()
@@ -80,7 +81,7 @@ def test_arrays_outlive_who_made_them() -> None:
     made: list[np.ndarray] = []
 
     def work() -> None:
-        with used(_native.array_memory(FROM)):
+        with used(_native.array_memory(FROM, COUNTED)):
             made.extend(np.full(n, 3, np.uint8) for n in (10, MB))
 
     thread = threading.Thread(target=work)
@@ -94,12 +95,12 @@ def test_arrays_outlive_who_made_them() -> None:
 def test_only_this_thread_uses_it_and_only_as_long_as_it_says() -> None:
     outside = _native.used_array_memory()
     seen: list[bool] = []
-    with used(_native.array_memory(FROM)):
+    with used(_native.array_memory(FROM, COUNTED)):
         thread = threading.Thread(target=lambda: seen.append(is_mapped(np.empty(MB, np.uint8))))
         thread.start()
         thread.join()
         assert is_mapped(np.empty(MB, np.uint8))
-        with used(_native.array_memory(2 * MB)):
+        with used(_native.array_memory(2 * MB, COUNTED)):
             assert not is_mapped(np.empty(MB, np.uint8))
         assert is_mapped(np.empty(MB, np.uint8))
     assert seen == [False]
@@ -109,12 +110,12 @@ def test_only_this_thread_uses_it_and_only_as_long_as_it_says() -> None:
 
 @pytest.mark.parametrize("nbytes", [2**46, 2**62])
 def test_more_than_there_is(nbytes: int) -> None:
-    with used(_native.array_memory(FROM)), pytest.raises(MemoryError):
+    with used(_native.array_memory(FROM, COUNTED)), pytest.raises(MemoryError):
         np.empty(nbytes, np.uint8)
 
 
 def test_what_is_kept_is_used_again() -> None:
-    memory = _native.array_memory(FROM)
+    memory = _native.array_memory(FROM, COUNTED)
     _native.keep_arrays(memory, 4 * MB)
     with used(memory):
         first = np.full(MB, 7, np.uint8)
@@ -125,17 +126,20 @@ def test_what_is_kept_is_used_again() -> None:
         assert again.ctypes.data == place
         assert not again.any()
         assert mapped_bytes_of(again) == MB - MB // 16 + 4096  # what is behind it has gone
-        total, largest = _native.mapped_bytes(memory)
+        total, largest = _native.mapped_so_far(memory)
         assert largest == MB + 4096
         del again
         np.ones(MB - MB // 16, np.uint8)
-        assert _native.mapped_bytes(memory) == (total, largest)
+        assert _native.mapped_so_far(memory) == (total, largest)
         np.ones(2 * MB, np.uint8)
-        assert _native.mapped_bytes(memory) == (total + 2 * MB + 4096, 2 * MB + 4096)
+        counted = (total + 2 * MB + 4096, 2 * MB + 4096)
+        assert _native.mapped_so_far(memory) == counted
+        np.ones(COUNTED + 1, np.uint8)
+        assert _native.mapped_so_far(memory) == counted
 
 
 def test_no_more_is_kept_than_was_said() -> None:
-    memory = _native.array_memory(FROM)
+    memory = _native.array_memory(FROM, COUNTED)
     _native.keep_arrays(memory, 8 * MB)
     with used(memory):
         arrays = [np.ones(size, np.uint8) for size in (MB, 3 * MB, 2 * MB, 9 * MB) * 8 + (FROM,) * 40]
@@ -152,7 +156,7 @@ def test_no_more_is_kept_than_was_said() -> None:
 
 def test_what_is_kept_goes_with_the_memory() -> None:
     before = anonymous_bytes()
-    memory = _native.array_memory(FROM)
+    memory = _native.array_memory(FROM, COUNTED)
     _native.keep_arrays(memory, 64 * MB)
     with used(memory):
         for array in [np.ones(4 * MB, np.uint8) for _ in range(16)]:
@@ -163,7 +167,7 @@ def test_what_is_kept_goes_with_the_memory() -> None:
 
 def test_threads_that_take_and_give_back_at_a_time() -> None:
     """None gets what another has: each finds what it has written."""
-    memory = _native.array_memory(FROM)
+    memory = _native.array_memory(FROM, COUNTED)
     _native.keep_arrays(memory, 2 * MB)
     wrong: list[int] = []
 
@@ -185,7 +189,7 @@ def test_threads_that_take_and_give_back_at_a_time() -> None:
 
 
 def test_a_forked_child_has_arrays_of_its_own() -> None:
-    memory = _native.array_memory(FROM)
+    memory = _native.array_memory(FROM, COUNTED)
     _native.keep_arrays(memory, 4 * MB)
     with used(memory):
         del [np.ones(MB, np.uint8)][0]
@@ -200,8 +204,10 @@ def test_a_forked_child_has_arrays_of_its_own() -> None:
 
 def test_hostile_arguments() -> None:
     with pytest.raises(ValueError, match="must not be negative, got -1"):
-        _native.array_memory(-1)
-    memory = _native.array_memory(FROM)
+        _native.array_memory(-1, COUNTED)
+    with pytest.raises(ValueError, match="counted_to_bytes must not be negative, got -1"):
+        _native.array_memory(FROM, -1)
+    memory = _native.array_memory(FROM, COUNTED)
     with pytest.raises(ValueError, match="must not be negative, got -1"):
         _native.keep_arrays(memory, -1)
     with pytest.raises(TypeError, match="expected what array_memory or use_array_memory returned"):

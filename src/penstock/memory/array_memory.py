@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from .._native import array_memory, keep_arrays, mapped_bytes, use_array_memory, used_array_memory
+from .._native import array_memory, keep_arrays, mapped_so_far, use_array_memory, used_array_memory
 from .ledger import Ledger
 
 __all__ = ["ArrayMemory"]
@@ -37,7 +37,9 @@ class ArrayMemory:
     """Memory for the arrays of one run."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._handler = array_memory(min(_MOST_BYTES, max(_LEAST_BYTES, ledger.budget_bytes // _PART_OF_BUDGET)))
+        mapped_from_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, ledger.budget_bytes // _PART_OF_BUDGET))
+        # Larger ones can't be kept: one of them must not keep others from it.
+        self._handler = array_memory(mapped_from_bytes, ledger.budget_bytes // _KEPT_PART)
         self._mapped_before = 0  # what is kept was given back the last time
         self._closed = False
         self._ledger = ledger
@@ -60,7 +62,7 @@ class ArrayMemory:
         ledger, share = self._ledger, self._share
         if share.charged_bytes or ledger.frugal or ledger.under_pressure:
             return
-        total_bytes, largest_bytes = mapped_bytes(self._handler)
+        total_bytes, largest_bytes = mapped_so_far(self._handler)
         nbytes = min(_MOST_KEPT * largest_bytes, ledger.aim_bytes // _KEPT_PART)
         if not 0 < largest_bytes <= nbytes or total_bytes - self._mapped_before < _FEW * largest_bytes:
             return
@@ -87,7 +89,7 @@ class ArrayMemory:
 
     def _give_back(self) -> None:
         keep_arrays(self._handler, 0)
-        self._mapped_before, _ = mapped_bytes(self._handler)
+        self._mapped_before, _ = mapped_so_far(self._handler)
         self._share.discharge(self._share.charged_bytes)
 
 

@@ -34,6 +34,7 @@ class OpenedFile:
                 raise  # who asked for it knows better what that means
             raise self.wrong(f"it cannot be opened: {error.strerror}") from error
         self._closer = weakref.finalize(self, os.close, self._fd)
+        self._closer.atexit = False  # the process closes it, and until then somebody may be reading
 
     def fill(self, buffer: np.ndarray, offset: int) -> None:
         """Reads as many bytes of the file as a buffer holds."""

@@ -38,7 +38,8 @@ class Overflow:
         self._reader: SpillReader | None = None
         self._files: list[SpillWriter] = []
         self._last_rows: FixedRows | None = None
-        weakref.finalize(self, _discard, self._files, os.getpid())
+        discarding = weakref.finalize(self, _discard, self._files, os.getpid())
+        discarding.atexit = False  # their directory is removed then, when nobody can be reading any more
 
     def store(self, rows: list[Any]) -> Place | None:
         """Writes elements as one batch; None where no file can hold them together."""

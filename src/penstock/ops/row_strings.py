@@ -81,7 +81,8 @@ class RowStrings:
         rows = block.rows()
         leaves = [self._leaves_of(row) for row in rows]
         like_first = [row for row in leaves if row is not None]
-        strings = iter(self._strings(list(zip(*like_first, strict=True)), len(like_first)))
+        # Lists: of a tuple NumPy would make one record where a column is of records.
+        strings = iter(self._strings([list(column) for column in zip(*like_first, strict=True)], len(like_first)))
         return [row if few is None else next(strings) for row, few in zip(rows, leaves, strict=True)]
 
     def _strings(self, columns: Sequence[Any], size: int) -> list[bytes]:

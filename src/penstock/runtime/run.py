@@ -6,11 +6,11 @@ import atexit
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import FrameType
 from typing import Any, NoReturn
-from weakref import WeakSet
 
 import numpy as np
 
@@ -431,7 +431,7 @@ def _again(error: Exception) -> PenstockError:
     return same
 
 
-_OPEN: WeakSet[Run] = WeakSet()  # and those that are over, as long as somebody has them
+_OPEN: weakref.WeakSet[Run] = weakref.WeakSet()  # and those that are over, as long as somebody has them
 
 
 def _leave_all_to_parent() -> None:
@@ -447,6 +447,7 @@ def _close_all() -> None:
     left = [run for run in list(_OPEN) if not run._over and not run._is_parents]
     for run in left:
         run._ending = threading.Event()
+        run.ledger.ending.is_near = True
     reading, being_read = (Run._pull.__code__, Run.pull.__code__), set()
     for frame in sys._current_frames().values():
         at: FrameType | None = frame
@@ -460,6 +461,9 @@ def _close_all() -> None:
     )
 
 
+# What is registered last is called first, and `weakref.finalize` registers itself with the first finalizer: those of
+# files, which threads may be just reading or writing, come after the runs.
+weakref.finalize(Run, Run.close).detach()
 atexit.register(_close_all)
 
 

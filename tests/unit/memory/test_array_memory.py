@@ -81,6 +81,17 @@ def test_freed_arrays_are_kept_within_the_budget() -> None:
     assert run.ledger.charged_bytes == 0
 
 
+def test_arrays_too_large_to_be_kept_do_not_keep_others_from_it() -> None:
+    def first_is_large(i: Any) -> Any:
+        return doubled(np.full(375_000 if i else 1_500_000, i, np.float64))[:1]
+
+    with D.range(60).map(first_is_large).run(memory="64MB") as run:
+        for _ in range(20):
+            next(run)
+        run._stages.arrays.keep_some()
+        assert run.memory()["freed_arrays_bytes"] == 8_000_000
+
+
 def test_who_needs_the_room_gets_it() -> None:
     with D.range(60).map(lambda i: doubled(np.full(375_000, i, np.float64))).run(memory="64MB") as run:
         while not run.memory()["freed_arrays_bytes"]:

@@ -28,6 +28,8 @@ DTYPES = [
     np.float32,
     np.complex128,
     np.dtype("datetime64[s]"),
+    np.dtype([("place", np.int16), ("weight", np.float32)]),
+    np.dtype([("only", np.int64)]),
 ]
 
 

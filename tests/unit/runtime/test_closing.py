@@ -221,11 +221,41 @@ for _ in dataset.with_options(ps.Options(spill_dir=sys.argv[1])).run(memory="16M
     pass
 """
 
+# By a thread that makes the cache, or (`MADE`) reads what was made; in a file of its own, or in the run's.
+CACHED_ELSEWHERE = """
+import sys, threading, numpy as np, penstock as ps
+dataset = ps.Dataset.range(MADE or 10**6).map(lambda i: np.full(50_000, i)).cache(FILE)
+dataset = dataset.with_options(ps.Options(spill_dir=sys.argv[1]))
+few = threading.Semaphore(0)
+
+def read():
+    while True:
+        for _ in dataset.run(memory="16MB"):
+            few.release()
+
+threading.Thread(target=read, daemon=True).start()
+for _ in range(100 + 3 * MADE):
+    few.acquire()
+"""
+
+
+def cached_elsewhere(made: int, file: str) -> str:
+    return CACHED_ELSEWHERE.replace("MADE", str(made)).replace("FILE", file)
+
+
 
 @pytest.mark.parametrize(
     "program",
-    [SPILLING_AT_EXIT, READ_ELSEWHERE.replace("PAUSE", "0"), READ_ELSEWHERE.replace("PAUSE", "0.003"), CACHED],
-    ids=["open", "being read", "read elsewhere", "cached"],
+    [
+        SPILLING_AT_EXIT,
+        READ_ELSEWHERE.replace("PAUSE", "0"),
+        READ_ELSEWHERE.replace("PAUSE", "0.003"),
+        CACHED,
+        cached_elsewhere(0, ""),
+        cached_elsewhere(100, ""),
+        cached_elsewhere(0, "sys.argv[1] + '/file'"),
+    ],
+    ids=["open", "being read", "read elsewhere", "cached", "making a cache", "reading a cache", "writing a cache"],
 )
 def test_a_process_that_ends_leaves_nothing_on_disk_and_says_nothing(program: str, tmp_path: Path) -> None:
     """Directories were removed while threads wrote to them, and were still there after; who read from one was told."""
@@ -233,6 +263,37 @@ def test_a_process_that_ends_leaves_nothing_on_disk_and_says_nothing(program: st
         command = [sys.executable, "-c", program, str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
         assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
+
+
+@pytest.mark.parametrize("ahead", ["", ".prefetch(1)"])
+def test_who_reads_a_batch_of_slow_elements_at_the_end_leaves_the_rest(ahead: str) -> None:
+    program = f"""
+import atexit, threading
+atexit.register(lambda: print(num_calls - num_before))  # and called last
+
+import penstock as ps
+num_calls, reading, never = 0, threading.Event(), threading.Event()
+
+def slow(x):
+    global num_calls
+    num_calls += 1
+    never.wait(0.01)
+    if x == 5:
+        reading.set()
+    return x
+
+def end():
+    global num_before
+    num_before = num_calls
+
+run = ps.Dataset.range(10**6).map(slow).batch(1000){ahead}.run(memory="16MB")
+threading.Thread(target=lambda: list(run), daemon=True).start()
+reading.wait()
+atexit.register(end)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) <= 20
 
 
 def test_a_run_that_was_closed_at_exit_says_so_in_the_callers_thread() -> None:
