@@ -250,7 +250,8 @@ class _GeneratorCursor(Cursor):
         values, self._values = self._values, None
         self._ended = True
         close = getattr(values, "close", None)
-        if close is not None:
+        # Who closes the run within the generator has it end by itself, as nobody asks it for more.
+        if close is not None and not getattr(values, "gi_running", False):
             try:
                 close()
             except Exception:

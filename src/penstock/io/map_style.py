@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ..block import Block
 from ..cursor import Cursor
 from ..element import Failed, Structure, nbytes_of, normalize
+from ..ending import Ended
 from ..errors import BadType
 from ..indexed import IndexCursor
 from ..order import Index, RangeOrder
@@ -86,7 +87,10 @@ class _ItemReader:
         places = range(index.start, index.stop) if isinstance(index, slice) else index.tolist()
         transit = self._context.transit
         rows = []
+        ending = self._context.share.ending
         for place in places[: transit.begin(len(places))]:
+            if ending.is_near:
+                raise Ended
             row = self._item(place)
             rows.append(row)
             if not transit.add(nbytes_of(row)):

@@ -79,6 +79,7 @@ class Ledger:
         self._forgets: dict[int, Callable[[int], object]] = {}
         self._slack_used = 0
         self._floors = 0
+        self._closed = False
         self.withheld = Withheld()
         # Reentrant: a garbage collection inside a transition may close another cursor of the same run.
         self._lock = threading.RLock()
@@ -328,6 +329,8 @@ class Ledger:
     ) -> bool:
         """Puts bytes on a share's account, if they are free as it is, or (`overdraw`) were before the pool shrank."""
         with self._lock:
+            if self._closed:  # while this thread was in the midst of something: what it holds goes with it
+                return True
             if leave_bytes and self._pool is not None:
                 leave_bytes += self._pool.awaited_bytes
             ahead = nbytes if lease is not None and lease.ahead else 0
@@ -350,6 +353,8 @@ class Ledger:
 
     def discharge(self, share: Share, nbytes: int, lease: Lease | None = None) -> None:
         with self._lock:
+            if self._closed:  # and some of it may never have been charged
+                nbytes = min(nbytes, share.charged_bytes)
             over_before = share.slack_used_bytes
             share.charged_bytes -= nbytes
             self.charged_bytes -= nbytes
@@ -466,6 +471,7 @@ class Ledger:
                 self._pool.give_back(self._taken_from_pool)
                 self._pool.leave(self)
                 self.leave_pool()
+            self._closed = True
         self._forget_stages()
 
     def _forget_stages(self) -> None:

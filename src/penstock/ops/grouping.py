@@ -11,6 +11,7 @@ import numpy as np
 
 from ..cursor import State, expect_list
 from ..element import Failed
+from ..ending import Ended
 from ..errors import BadArgument, BadType, OverBudget
 from ..leaf import as_leaf
 from ..memory.lease import nothing_expected
@@ -161,6 +162,8 @@ class Grouping:
         number, row, nbytes = member
         if type(row) is Failed:
             return row
+        if self._context.share.ending.is_near:
+            raise Ended
         try:
             key = self._key_of(row)
             size = self._sizes.get(key)

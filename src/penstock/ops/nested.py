@@ -8,6 +8,7 @@ from typing import Any
 from ..block import Block
 from ..cursor import Cursor, State, expect_list, replay
 from ..element import Failed, nbytes_of
+from ..ending import Ended
 from ..errors import BadType, OverBudget, StateError
 from ..leaf import is_dataset
 from ..memory.ledger import Lease
@@ -361,6 +362,8 @@ class CycleCursor(Cursor):
         """What the function makes of an element: a dataset, or a failure."""
         if type(row) is Failed:
             return row
+        if self._context.share.ending.is_near:
+            raise Ended
         try:
             dataset = self._function(*row) if type(row) is tuple else self._function(row)
             if not is_dataset(dataset):

@@ -57,6 +57,8 @@ class Predicate:
         """What the predicate says of an element, or why it cannot; a failed element is its own answer."""
         if type(row) is Failed:
             return row
+        if self._context.share.ending.is_near:
+            raise Ended
         try:
             return truth(call(self._function, row), "predicate")
         except Exception as error:

@@ -11,6 +11,7 @@ import numpy as np
 from ..block import Block
 from ..cursor import Cursor, State, UnaryCursor, expect_list
 from ..element import Failed
+from ..ending import Ended
 from ..errors import BadArgument, BadType, OutOfRange
 from ..leaf import as_leaf
 from ..order import draw_seed, hash64
@@ -177,6 +178,8 @@ class _Classes:
         """The class of an element, or why there is none; a failed element is its own answer."""
         if type(row) is Failed:
             return row
+        if self._context.share.ending.is_near:
+            raise Ended
         try:
             return self._checked(call(self._function, row))
         except Exception as error:

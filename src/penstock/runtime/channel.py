@@ -14,6 +14,7 @@ import numpy as np
 
 from ..block import Block
 from ..cursor import State
+from ..ending import Ended
 from ..memory.arena import Arena
 from ..memory.array_memory import Use
 from ..memory.ledger import Lease, Share
@@ -253,7 +254,9 @@ class Threads:
             raise
 
     def wait(self) -> None:
-        """The consumer waits until something changed; raises what ended a thread."""
+        """The consumer waits until something changed; raises what ended a thread; `Ended` if all were stopped."""
+        if self.stopped:
+            raise Ended
         if self._failure is None:
             self.changed.wait()
         if self._failure is not None:

@@ -129,8 +129,13 @@ class Run:
     def __next__(self) -> Any:
         if self._offset == len(self._rows):
             self._pull()
-        row = self._rows[self._offset]
-        self._rows[self._offset] = None  # the caller's from now on
+        try:
+            row = self._rows[self._offset]
+            self._rows[self._offset] = None  # the caller's from now on
+        except IndexError:
+            if not self._over:
+                raise
+            raise StopIteration from None  # another thread has closed it since
         self._offset += 1
         kind = type(row)
         if kind is np.ndarray:

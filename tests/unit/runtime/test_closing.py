@@ -243,7 +243,6 @@ def cached_elsewhere(made: int, file: str) -> str:
     return CACHED_ELSEWHERE.replace("MADE", str(made)).replace("FILE", file)
 
 
-
 @pytest.mark.parametrize(
     "program",
     [

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.ending import Ended
+from penstock.memory.ledger import Ledger
+from penstock.runtime.channel import Threads
 from penstock.runtime.run import Run
 from tests.threads import our_threads
 
@@ -42,6 +45,19 @@ class Slow:
             yield self(np.int64(i))
 
 
+class Items:
+    """A dataset as PyTorch has them."""
+
+    def __init__(self, slow: Slow) -> None:
+        self.slow = slow
+
+    def __len__(self) -> int:
+        return 100 * SIZE
+
+    def __getitem__(self, i: int) -> Any:
+        return self.slow(np.int64(i))
+
+
 PIPELINES: dict[str, Callable[[Slow], Any]] = {
     "map": lambda slow: D.range(100 * SIZE).map(slow),
     "arrays": lambda slow: D.range(100 * SIZE).map(lambda x: np.full(10, slow(x))),
@@ -50,6 +66,19 @@ PIPELINES: dict[str, Callable[[Slow], Any]] = {
     "filter": lambda slow: D.range(100 * SIZE).filter(lambda x: slow(x) >= 0),
     "scan": lambda slow: D.range(100 * SIZE).scan(np.int64(0), lambda total, x: (total, slow(x))),
     "parallel": lambda slow: D.range(100 * SIZE).map(slow, 1),
+    "items": lambda slow: ps.from_torch(Items(slow)),
+    "take_while": lambda slow: D.range(100 * SIZE).take_while(lambda x: slow(x) >= 0),
+    "group_by_window": lambda slow: D.range(100 * SIZE).group_by_window(
+        lambda x: slow(x) % 2, lambda key, window: window, 10
+    ),
+    "bucket_by_sequence_length": lambda slow: (
+        D.range(100 * SIZE).bucket_by_sequence_length(lambda x: slow(x) % 2 + 1, [2], [10, 10]).unbatch()
+    ),
+    "rejection_resample": lambda slow: (
+        D.range(100 * SIZE).rejection_resample(lambda x: slow(x) * 0, [1.0], [1.0]).map(lambda kind, x: x)
+    ),
+    "flat_map": lambda slow: D.range(100 * SIZE).flat_map(lambda x: D.from_tensors(slow(x))),
+    "interleave": lambda slow: D.range(100 * SIZE).interleave(lambda x: D.from_tensors(slow(x)), cycle_length=3),
     "stateful": lambda slow: D.from_generator(slow.numbers).map(lambda x: x, stateful=True),
 }
 
@@ -96,3 +125,63 @@ def test_who_reads_a_run_that_another_thread_closes_comes_to_its_end() -> None:
     assert list(run) == []
     closing.join(DEADLINE_S)
     assert slow.num_calls <= AT + 1
+
+
+CLOSING: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "scan": lambda f: D.range(1000).scan(0, lambda total, x: (total, f(x))),
+    "group_by_window": lambda f: D.range(1000).group_by_window(lambda x: f(x) % 2, lambda key, window: window, 10),
+    "generator": lambda f: D.from_generator(lambda: map(f, range(1000))).shuffle(100, seed=1),
+    "running generator": lambda f: D.from_generator(lambda: (f(i) for i in range(1000))).shuffle(100, seed=1),
+}
+
+
+@pytest.mark.parametrize("name", CLOSING)
+def test_nothing_is_charged_by_who_was_in_the_midst_of_something(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    def closing(x: Any) -> Any:
+        if x == 37:
+            run.close()
+        return x
+
+    run = CLOSING[name](closing).batch(10).run()
+    list(run)
+    assert run.ledger.charged_bytes == 0
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_what_a_ledger_counts_ends_when_it_is_closed(is_closed: bool) -> None:
+    ledger = Ledger(1000)
+    share = ledger.share("a stage")
+    before = share.acquire(100)
+    if is_closed:
+        ledger.close()
+    after = share.acquire(200)
+    assert ledger.charged_bytes == (100 if is_closed else 300)
+    before.settle(150)
+    before.release()
+    assert ledger.charged_bytes == (0 if is_closed else 200)
+    after.release()
+    assert ledger.charged_bytes == share.charged_bytes == 0
+
+
+def test_who_waits_for_threads_that_were_stopped_is_told() -> None:
+    threads = Threads("test")
+    threads.stop()
+    with threads.changed, pytest.raises(Ended):
+        threads.wait()
+
+
+def test_who_reads_while_another_thread_closes_comes_to_the_end() -> None:
+    run = D.range(100).run()
+    next(run)
+    next(run)  # the first of several that were made together
+
+    class ClosedMeanwhile(list[Any]):
+        def __getitem__(self, i: Any) -> Any:
+            run.close()
+            return run._rows[i]
+
+    run._rows = ClosedMeanwhile(run._rows)
+    assert run._offset < len(run._rows)
+    assert list(run) == []
+    assert list(run) == []
