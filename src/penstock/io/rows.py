@@ -89,7 +89,9 @@ def _all_alike(first: Any, rows: Sequence[Any]) -> bool:
         return False
     if kind is tuple:
         count = len(first)
-        return all(len(row) == count for row in rows) and all(map(_all_alike, first, zip(*rows, strict=True)))
+        return all(len(row) == count for row in rows) and all(
+            _all_alike(part, [row[i] for row in rows]) for i, part in enumerate(first)
+        )
     if kind is dict:
         keys = first.keys()
         if not all(row.keys() == keys for row in rows):

@@ -225,9 +225,9 @@ class Run:
         except BaseException as error:
             if self._ending is not None:
                 self._end_with_process()
-            if isinstance(error, Ended):
-                return None
             self._close_at("end")
+            if isinstance(error, Ended):  # who writes what there is must not take this for all of it
+                raise RunError("another thread has closed this run while it was read") from None
             raise
         if self._ending is not None:
             self._end_with_process()

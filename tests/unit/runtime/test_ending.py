@@ -9,6 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.ending import Ended
+from penstock.errors import RunError
 from penstock.memory.ledger import Ledger
 from penstock.runtime.channel import Threads
 from penstock.runtime.run import Run
@@ -185,3 +186,15 @@ def test_who_reads_while_another_thread_closes_comes_to_the_end() -> None:
     assert run._offset < len(run._rows)
     assert list(run) == []
     assert list(run) == []
+
+
+def test_who_writes_elements_does_not_take_a_closed_run_for_all_of_them() -> None:
+    def closing(x: Any) -> Any:
+        if x == 37:
+            run.close()
+        return x
+
+    run = D.range(1000).map(closing).batch(10).run()
+    assert run.pull(1) is not None
+    with pytest.raises(RunError, match="closed this run while it was read"):
+        list(iter(lambda: run.pull(1), None))
