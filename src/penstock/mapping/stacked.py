@@ -32,17 +32,19 @@ class StackedCalls(Calls):
     """Calls whose results are stacked where they are small, whatever part of a demand a block is."""
 
     _saw_plain = False
+    _reads_plain: Likeness | None = None  # the one that was told to
 
     def until_full(self, block: Block, place: int, room: Room | None) -> Block:
-        like, saw_plain = self._like, self._saw_plain
+        like = self._like
         if room is not None and room.is_of_part and like is not None and self._are_small(like, block.size):
-            room = _NoPart(room)
+            room = _RoomForAll(room)
         made = super().until_full(block, place, room)
         if self._like is None and made.columns is None and not made.has_failures:
             self._like = Likeness.of(made.rows()[0])  # the first comes alone, and many may follow
-        found = self._like
-        if found is not None and self._saw_plain and (found is not like or not saw_plain):
-            found.leaves_of = plain_reader(found.structure)
+        like = self._like
+        if self._saw_plain and like is not None and like is not self._reads_plain:
+            like.leaves_of = plain_reader(like.structure)
+            self._reads_plain = like
         return made
 
     def _raw(self, row: Any, key: int) -> Any:
@@ -55,7 +57,7 @@ class StackedCalls(Calls):
         return each <= _SMALL_BYTES and each * size <= self._context.share.budget_bytes // _PART
 
 
-class _NoPart:
+class _RoomForAll:
     """A room for a block that is all there is, and no part of a batch."""
 
     __slots__ = ("add", "is_of_part", "takes_all")

@@ -46,7 +46,7 @@ _TIMES_BETWEEN = 100
 _MOST_BETWEEN_S = 10.0
 _look_again_s: dict[str | None, float] = {}
 # Directories that are there: lock and owner by path.
-_made: dict[str, tuple[int, int]] = {}
+_directories: dict[str, tuple[int, int]] = {}
 
 # One lock for the counts of all spaces: those of a run and of its caches are added up before either may grow.
 _COUNTING = forked.reentrant_lock()
@@ -111,7 +111,7 @@ class SpillSpace:
                         "name another one with Options(spill_dir=...)"
                     ) from error
                 self._directory = path
-                _made[path] = lock, os.getpid()
+                _directories[path] = lock, os.getpid()
                 self._closer = weakref.finalize(self, _remove, path)
                 self._closer.atexit = False  # `_End` is in time for that
             return self._directory
@@ -333,7 +333,7 @@ def _make_directory(parent: str) -> tuple[str, int]:
 
 def _remove(path: str) -> None:
     """Removes a directory of ours; a forked child has a copy of all this, and must leave it alone."""
-    lock, owner = _made.pop(path)
+    lock, owner = _directories.pop(path)
     if os.getpid() == owner:
         _remove_directory(path)
         os.close(lock)
@@ -353,7 +353,7 @@ class _End:
         if not sys.is_finalizing():
             _End()  # another collection was earlier
             return
-        for path in list(_made):
+        for path in list(_directories):
             _remove(path)
 
 

@@ -74,7 +74,8 @@ def _expected(
         growth = max([1.0, *[growths[id(child)] for child in node.inputs]])
         for one_came, one_comes in zip(came_of, comes_of, strict=True):
             # Of an input that gave nothing yet: than what the others gave, of which it made what it did.
-            growth = max(growth, one_comes / (one_came or max(came_of) or max(1, one_comes)))
+            before_it = one_came or max(came_of)
+            growth = max(growth, one_comes / before_it if before_it else 1.0)
         largest = seen.element_bytes
         if node is one:
             largest = after

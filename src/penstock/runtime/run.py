@@ -468,7 +468,7 @@ def _close_all() -> None:
 
 # What is registered last is called first, and `weakref.finalize` registers itself with the first finalizer: those of
 # files, which threads may be just reading or writing, come after the runs.
-weakref.finalize(Run, Run.close).detach()
+weakref.finalize(Run, lambda: None).detach()
 atexit.register(_close_all)
 
 
