@@ -65,6 +65,13 @@ def compiled_by_jax() -> dict[str, Any]:
     return {**found, "equal": bool(np.allclose(result[-5:], expected))}
 
 
+def compiled_to_one_number() -> dict[str, Any]:
+    """40,000 numbers for each of 20,000 elements, which XLA sums up in memory that its account does not tell of."""
+    vectors = np.random.default_rng(1).random((20_000, 200), np.float32)
+    found, result = watched(lambda v: (v[:, None] * v[None, :]).sum(), vectors, "64MB", jit="jax")
+    return {**found, "equal": bool(np.allclose(result, vectors.sum(1) ** 2, rtol=1e-4))}
+
+
 def compiled_by_numba() -> dict[str, Any]:
     return of_the_question(200_000, jit="numba")
 
@@ -129,6 +136,7 @@ PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
         large_temporaries,
         large_results,
         compiled_by_jax,
+        compiled_to_one_number,
         compiled_by_numba,
         growing_fast,
         growing_slowly,

@@ -1,9 +1,12 @@
 """Datasets that a function makes: what they could do without, such as what a cache keeps, is not in the minimum."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
@@ -158,3 +161,23 @@ def test_a_sample_that_ends_before_all_are_open_tells_what_all_need(case: str, n
     with sampled.run(memory=minimum, epoch=0) as run:
         assert [comparable(x) for x in run] == expected
         assert run.ledger.peak_bytes <= minimum
+
+
+@pytest.mark.parametrize("calls", [None, 2])
+def test_files_whose_columns_are_open_at_a_time_leave_room_for_each_other(tmp_path: Path, calls: int | None) -> None:
+    """The first opened all of its columns on what was set aside for the others, which found no room."""
+    rows = 10_000
+    for i in range(3):
+        columns = {f"x{j}": np.random.default_rng(j).random(rows) + i for j in range(20)}
+        ids = [f"row number {i + 3 * j} of all".encode() * 3 for j in range(rows)]
+        pq.write_table(pa.table({**columns, "id": ids}), tmp_path / f"{i}", row_group_size=5000)
+
+    def of_file(i: Any) -> Any:
+        return D.from_parquet(str(tmp_path / f"{i}"))
+
+    dataset = D.range(3).interleave(of_file, cycle_length=3, num_parallel_calls=calls).batch(100)
+    minimum = dataset.explain(sample=10**9).to_dict()["minimum_bytes"]
+    for factor in (1, 1.7, 3):
+        with dataset.run(memory=int(minimum * factor)) as run:
+            found = [int(name.split()[2]) for batch in run for name in batch["id"]]
+        assert found == list(range(3 * rows))

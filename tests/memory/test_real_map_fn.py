@@ -10,6 +10,7 @@ from tests.memory.test_real_memory import MB, child
     ("large_temporaries", 64),
     ("large_results", 2000),
     ("compiled_by_jax", 400),
+    ("compiled_to_one_number", 20_000),
     ("compiled_by_numba", 200_000),
 ])  # fmt: skip
 def test_map_fn_stays_within_its_budget(name: str, count: int) -> None:

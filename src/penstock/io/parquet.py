@@ -254,6 +254,11 @@ class _Rows:
         rows = self._reserve_rows(group, group.few_rows)
         self._batches = self._read(self._group, self._table.names, rows)
 
+    @property
+    def _num_readers(self) -> int:
+        """How many there may be at a time on this account."""
+        return max(1, self._context.share.num_datasets)
+
     def _fetch(self) -> None:
         """Makes room for what is fetched of a remote file at a time, if there is any to spare."""
         share = self._context.share
@@ -267,15 +272,20 @@ class _Rows:
         share = self._context.share
         self._decoded_lease.settle(least * group.row_bytes)
         most = min(_MOST_ROWS, group.num_rows)
-        wanted = 0 if share.frugal else min(most, min(_MOST_BYTES, share.spare_bytes) // group.row_bytes)
+        spare_bytes = min(_MOST_BYTES, share.spare_bytes // self._num_readers)
+        wanted = 0 if share.frugal else min(most, spare_bytes // group.row_bytes)
         if wanted > least:
             self._luxury = share.try_acquire((wanted - least) * group.row_bytes, ahead=True)
         return least if self._luxury is None else wanted
 
     def _may_open_all(self, group: RowGroup) -> bool:
-        """Whether there is room for the pages of all columns; they are reserved then."""
+        """Whether there is room for the pages of all columns; they are reserved then.
+
+        Of datasets that a function makes, all that are read at a time have one share: there must be as much for each.
+        """
         share = self._context.share
-        if share.frugal or group.held_bytes > share.floor_bytes + _PART_FOR_PAGES * share.common_bytes:
+        room_bytes = share.floor_bytes + _PART_FOR_PAGES * share.common_bytes
+        if share.frugal or group.held_bytes * self._num_readers > room_bytes:
             return False
         try:
             self._pages.settle(group.pages_bytes)

@@ -31,6 +31,11 @@ MOST_CONSTANT_BYTES = 1 << 16
 _WITH_DERIVATIVES = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
 
+# Some of XLA's fusions for CPUs (YNN) have memory of their own, hundreds of megabytes, which is not in its account of a
+# program; without them it is, and chunks are as large as they may be.
+_WITHOUT_UNCOUNTED = {"xla_cpu_experimental_ynn_fusion_type": ""}
+
+
 class _NoKey(Exception):
     """Some part of a program that cannot be compared."""
 
@@ -88,8 +93,20 @@ class Vectorized:
             key = self._program_keys.get(traced.jaxpr, lambda: _key_of(traced))
         except (_NoKey, TypeError):
             _functions.forget(self._key)  # with what was traced it would keep large arrays
-            return Program(traced.lower().compile())
-        return _recent.get(key, lambda: Program(traced.lower().compile()))
+            return Program(_compiled(traced))
+        return _recent.get(key, lambda: Program(_compiled(traced)))
+
+
+def _compiled(traced: Any) -> Any:
+    import jax
+
+    lowered = traced.lower()
+    try:
+        return lowered.compile(compiler_options=_WITHOUT_UNCOUNTED)
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return lowered.compile()  # a version that has no such fusions
 
 
 def _key_of(traced: Any) -> Hashable:

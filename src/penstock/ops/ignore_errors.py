@@ -30,7 +30,8 @@ class IgnoreErrors(Op):
     """Drops the elements whose making raised, and goes on with the next.
 
     Args:
-        log_warning: Whether each of them is logged, as a warning of the logger `penstock`.
+        log_warning: Whether each of them is logged, as a warning of the logger `penstock`, with the operator and line
+            that it failed in.
 
     Memory: nothing.
     State: its input's.
@@ -79,5 +80,5 @@ class _Drop:
         return Block.of_rows(kept, has_failures=False)
 
     def _warn(self, error: BaseException, place: int) -> None:
-        node = self._context.node
-        _log.warning("%s at %s: dropped element %d: %r", node.op.name, node.origin, place, error)
+        node, where = self._context.node, " ".join(getattr(error, "__notes__", ()))
+        _log.warning("%s at %s: dropped element %d: %r %s", node.op.name, node.origin, place, error, where)

@@ -40,10 +40,11 @@ def test_nothing_failed() -> None:
 
 def test_logs_what_it_drops(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="penstock"):
-        list(ps.Dataset.range(5).map(one_over).ignore_errors(log_warning=True))
+        list(ps.Dataset.range(5).map(one_over).filter(lambda x: True).ignore_errors(log_warning=True))
     (record,) = caplog.records
     assert "ignore_errors at test_ignore_errors.py" in record.getMessage()
     assert "element 2: ZeroDivisionError" in record.getMessage()
+    assert "in map(one_over) at test_ignore_errors.py" in record.getMessage()
 
 
 def test_says_nothing_unless_asked(caplog: pytest.LogCaptureFixture) -> None:

@@ -27,12 +27,13 @@ _CONTENDED_NS = 20 * _PIECE_NS
 # Bounds of what is in flight beyond the demand: elements in all, bytes of a piece, and the part of free memory.
 _MOST_BEYOND = 8192
 _PIECE_BYTES = 1 << 18
-_FREE_PART = 16
+_BEYOND_FREE_PART = 4
 # Joined elements are no more than there would be anyway, but must be had at once.
 _JOINED_FREE_PART = 2
 # Elements that take about as long as a piece should are gathered for so much work, and so small a part of the demand.
 _GATHERED_NS = 5_000_000
 _GATHERED_PART = 4
+_GATHERED_FREE_PART = 16
 # Waking a thread is worth it for so much work.
 _WORTH_WAKING_NS = 250_000
 
@@ -117,7 +118,7 @@ class Pieces:
         if not self._may_reach or not self._element_bytes:
             return 0
         pieces = 3 * self._tuner.level  # two for each worker may wait, and each may have begun another meanwhile
-        nbytes = min(_PIECE_BYTES, self._share.free_bytes // (_FREE_PART * pieces))
+        nbytes = min(_PIECE_BYTES, self._share.free_bytes // (_BEYOND_FREE_PART * pieces))
         return min(min(self.num_delivered, _MOST_BEYOND) // pieces, nbytes // self._element_bytes)
 
     def _join(self) -> int:
@@ -144,7 +145,7 @@ class Pieces:
         if not self._may_reach or not self._element_bytes or 2 * self._quick_ns < _PIECE_NS:
             return 1
         level = self._tuner.level
-        fitting = self._share.free_bytes // (_FREE_PART * (level + 1) * self._element_bytes)
+        fitting = self._share.free_bytes // (_GATHERED_FREE_PART * (level + 1) * self._element_bytes)
         part = self._largest_demand // (_GATHERED_PART * level)
         # As for joined ones: the quickest tell what an element costs on a busy machine, the average that some are dear.
         short = min(_GATHERED_NS // self._quick_ns, 4 * _GATHERED_NS // self.element_ns)
