@@ -184,6 +184,14 @@ rows, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (["batch"],
 part = ps.Dataset.range(101).map(lambda n: (np.float32(n), n)).distribute_for("jax").batch(8, drop_remainder=True)
 total = jax.jit(lambda x: x.sum(), out_shardings=whole)
 found = []
+try:
+    ps.Dataset.range(101).distribute_for("jax").batch(8).to_jax(sharding=rows)
+except ps.errors.BadArgument as error:
+    assert "processes get from 50 to 51 elements" in str(error), error
+else:
+    raise AssertionError("last batches of 3 and 2 rows")
+even = ps.Dataset.range(100).distribute_for("jax").batch(8)
+assert [x.shape for x in even.to_jax(sharding=rows)] == [(16,)] * 6 + [(4,)]
 for sharding in (rows, (rows, rows)):
     batches = list(part.run(epoch=0))
     for (x, n), own in zip(part.to_jax(sharding=sharding), batches, strict=True):

@@ -72,3 +72,19 @@ def test_the_minimum_is_enough_for_caches_below_them(cycle_length: int, buffer_s
         return D.range(8).interleave(inner, cycle_length=cycle_length).prefetch(3)
 
     check_minimum_is_enough(outer)
+
+
+@pytest.mark.parametrize("buffer_size", [30, 200, 2000])
+@pytest.mark.parametrize("cycle_length", [1, 3])
+def test_a_shuffle_of_what_functions_nest_counts_the_objects_of_elements(buffer_size: int, cycle_length: int) -> None:
+    """Tuples of eight small arrays, of which no spec tells: nine tenths of what they take are objects."""
+
+    def of(i: Any) -> Any:
+        return D.range(700).map(lambda j: tuple(np.full(2, 700 * i + j) for _ in range(8)))
+
+    dataset = D.range(3).interleave(of, cycle_length=cycle_length).shuffle(buffer_size, seed=5)
+    expected = [int(row[7][1]) for row in dataset.run(epoch=0)]
+    minimum = dataset.explain(sample=10**9).to_dict()["minimum_bytes"]
+    for factor in (1, 1.3, 2):
+        with dataset.run(memory=int(minimum * factor), epoch=0) as run:
+            assert [int(row[7][1]) for row in run] == expected

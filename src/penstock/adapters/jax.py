@@ -12,6 +12,8 @@ from .._native import is_aligned
 from ..dataset import Dataset
 from ..errors import BadArgument
 from ..leaf import Sparse
+from ..plan.even import unequal_parts
+from ..plan.settle import settled
 from ..runtime.run import Run
 from .feed import Convert, Feed, FeedIterator, each_leaf, refused
 
@@ -62,8 +64,24 @@ def to_jax(
     if device is not None and sharding is not None:
         raise BadArgument("sharding: expected either this or device, got both")
     device = _as_device(device)
+    if sharding is not None:
+        _check_parts(dataset, sharding)
     kind = Feed if sharding is None and _platform(device) == "cpu" else _AheadFeed
     return kind(dataset, converter(device, sharding), memory, optimize)
+
+
+def _check_parts(dataset: Dataset, sharding: Any) -> None:
+    """Refuses, in all processes alike, parts of an array over their devices that would not be of one size."""
+    import jax
+
+    if all(getattr(one, "is_fully_addressable", True) for one in jax.tree.leaves(sharding)):
+        return
+    parts = unequal_parts(settled(dataset.node))
+    if parts is not None:
+        raise BadArgument(
+            f"to_jax: sharding: processes get from {parts[1]:,} to {parts[0]:,} elements, so that their last batches "
+            "differ in size, and can't be parts of one array: use batch(…, drop_remainder=True)"
+        )
 
 
 def converter(device: Any = None, sharding: Any = None) -> Convert:

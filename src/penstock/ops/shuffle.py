@@ -105,11 +105,14 @@ class Shuffle(Op):
     def footprint(self, sizes: Sizes) -> Footprint | None:
         count = sizes.count if self._whole(sizes.count) else self.buffer_size
         size = count if self.buffer_size is None else self.buffer_size
-        held = None if count is None or count < 0 else memory_needed(count, sizes.input, sizes.specs[0])
+        seen_bytes = sizes.held_bytes
+        held = None if count is None or count < 0 else memory_needed(count, sizes.input, sizes.specs[0], seen_bytes)
         text = "all" if count is None or count < 0 else f"{count:,}"
         floor = None
         if sizes.input is not None:
-            least = least_memory_needed(max(0, count or 0), size or 0, sizes.input, sizes.specs[0])
+            # No more wait than there are, and in a sample all that wait did so in memory.
+            count = max(0, count or 0) if sizes.count < 0 else min(count or 0, sizes.count)
+            least = least_memory_needed(count, size or 0, sizes.input, sizes.specs[0], seen_bytes)
             floor = sizes.beside_what_stays(least)
         return Footprint(held, f"{text} elements in the buffer, the rest on disk", floor, spills=True)
 

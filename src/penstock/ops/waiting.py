@@ -86,29 +86,39 @@ def _one_by_one(numbers: np.ndarray) -> Iterator[int]:
         yield from numbers[start : start + _AT_A_TIME].tolist()
 
 
-def memory_needed(count: int, size: ElementSize | None, spec: Any) -> int | None:
-    """Bytes of so many elements that wait, if all of them do so in memory."""
+def memory_needed(count: int, size: ElementSize | None, spec: Any, seen_bytes: int = 0) -> int | None:
+    """Bytes of so many elements that wait, if all of them do so in memory.
+
+    `seen_bytes` are what as many were seen to take, or 0.
+    """
     if size is None:
         return None
-    return count * ((0 if size.is_view else size.nbytes) + _around(size, spec))
+    return count * ((0 if size.is_view else size.nbytes) + _around(size, spec, seen_bytes // max(1, count)))
 
 
-def _around(size: ElementSize, spec: Any) -> int:
-    """Bytes of the objects around an element; of one whose size was measured only the spec knows the leaves."""
+def _around(size: ElementSize, spec: Any, seen_each: int) -> int:
+    """Bytes of the objects around an element; of one whose size was measured only the spec knows the leaves.
+
+    Where not even that does, as behind a function, what elements were seen to take on average says more.
+    """
     if spec is UNSEEN:
         num_leaves, is_nest = len(size.leaves), len(size.leaves) > 1
     else:
         num_leaves, is_nest = len(spec_leaves(spec)), not structure_of_spec(spec).is_leaf
-    return _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + (nest_bytes(num_leaves) if is_nest else 0)
+    around = _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + (nest_bytes(num_leaves) if is_nest else 0)
+    if spec is UNSEEN:  # a quarter more, as of all that was measured
+        around = max(around, seen_each * 5 // 4 - (size.typical_bytes or sum(size.leaves)))
+    return around
 
 
-def least_memory_needed(count: int, buffer_size: int, size: ElementSize, spec: Any) -> int:
+def least_memory_needed(count: int, buffer_size: int, size: ElementSize, spec: Any, seen_bytes: int = 0) -> int:
     """Bytes without which so many elements cannot wait even on disk: an index of them, and some on their way.
 
-    The buffer may be for more elements than there are.
+    The buffer may be for more elements than there are. `seen_bytes` are what so many were seen to take, or 0.
     """
     typical = min(size.nbytes, int(1.25 * size.typical_bytes) or size.nbytes)
-    each = typical + _around(size, spec)
+    seen_each = seen_bytes // max(1, count)
+    each = typical + _around(size, spec, seen_each)
     alone = _ALONE_INDEX_BYTES if each >= _LEAST_BATCH_BYTES else 32 * each // _LEAST_BATCH_BYTES + 1
     # A file has half of what was in memory, so that there are the fewer of them the more is, and stays until the last
     # of it was drawn. What both take together is least where both take the same.
@@ -116,7 +126,7 @@ def least_memory_needed(count: int, buffer_size: int, size: ElementSize, spec: A
     # With no memory to spare a file has as much as one small batch, or one element.
     files = min(count, count * each // _LEAST_BATCH_BYTES) * _FILE_INDEX_BYTES
     index = count * alone + _SOME_FILES * _FILE_INDEX_BYTES + min(files, 2 * gathered)
-    one = max(memory_needed(1, size, spec) or 0, size.slots(1))
+    one = max(memory_needed(1, size, spec, seen_each) or 0, size.slots(1))
     # Where all can stay, none need go.
     index = min(index, one + count * each + _SOME_FILES * _FILE_INDEX_BYTES)
     least = index + 2 * one + 2 * _LEAST_BATCH_BYTES

@@ -11,6 +11,7 @@ batch. A function in between is taken to return as many rows as it was given.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from ..errors import PenstockError, PlanError
@@ -18,7 +19,7 @@ from ..spec import INFINITE, UNKNOWN, UNSEEN, Spec, TensorSpec, spec_leaves
 from .node import Node, located
 from .op import Op
 
-__all__ = ["check_equal_parts"]
+__all__ = ["check_equal_parts", "unequal_parts"]
 
 # How many an operator is asked for: stands for any number that is the same for all.
 _SOME = 1 << 20
@@ -51,6 +52,27 @@ def check_equal_parts(node: Node) -> None:
         f"another, have {found.divider.op.name}(…, remainder='keep') give everybody what there is"
     )
     raise located(error, name, found.culprit.origin)
+
+
+def unequal_parts(node: Node) -> tuple[int, int] | None:
+    """How many elements the first and the last process get of a settled plan, where that differs.
+
+    They have equally many batches all the same, and so not all of one size, unless smaller ones are left out.
+    """
+    if node.has_any(_leaves_out_a_smaller_one):
+        return None
+    for divider in node.walk():
+        if divider.op.traits.equal_parts and divider.op.part is not None:
+            num_parts, _ = divider.op.part
+            parts = [dataclasses.replace(divider.op, index=i) for i in (0, num_parts - 1)]  # type: ignore[call-arg]
+            first, last = (part.spec([divider.input.spec]).cardinality for part in parts)
+            if first != last:
+                return first, last
+    return None
+
+
+def _leaves_out_a_smaller_one(op: Op) -> bool:
+    return op.batches_of is not None and op.batches_of[1]
 
 
 def _gives_equal_parts(op: Op) -> bool:
