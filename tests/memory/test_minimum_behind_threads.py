@@ -158,3 +158,15 @@ def test_samples_agree_however_many_elements_threads_give_at_once() -> None:
     assert len(minima) == 1
     for dataset in datasets:
         assert len(list(dataset.run(memory=min(minima)))) == 2
+
+
+@pytest.mark.parametrize("calls", [1, 4])
+def test_two_readings_of_one_map_leave_room_for_each_other(calls: int) -> None:
+    """`rejection_resample` reads its input twice at a time; each had a result in the consumer's hands and one more."""
+    pairs = D.range(COUNT).map(lambda i: (i, np.full(500, float(i))), num_parallel_calls=calls)
+    dataset = pairs.rejection_resample(lambda i, x: i % 2, [0.5, 0.5], [0.4, 0.6], seed=1)
+    expected = [int(i) for _, (i, _) in dataset.run(epoch=0)]
+    minimum = dataset.explain(sample=ALL).to_dict()["minimum_bytes"]
+    for _ in range(3):
+        with dataset.run(memory=minimum, epoch=0) as run:
+            assert [int(i) for _, (i, _) in run] == expected

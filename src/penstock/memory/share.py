@@ -143,7 +143,7 @@ class Share:
     @property
     def others_may_be_next(self) -> bool:
         """Whether who was given something may ask another, whose need nobody knows or counts, before he is done."""
-        return self.is_untried or self._ledger.has_unknown or self.num_datasets > 0
+        return self.is_untried or self._ledger.has_unknown or self.num_datasets > 0 or self.num_cursors > 1
 
     def may_work_ahead(self, nbytes: int) -> bool:
         """Whether it may hold so many bytes more for speed alone: few while nobody knows what others will need."""

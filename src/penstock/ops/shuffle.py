@@ -21,7 +21,8 @@ from ..plan.traits import Traits
 from ..spec import INFINITE, UNKNOWN, Spec
 from .draws import Draws
 from .row_strings import RowStrings
-from .waiting import Waiting, held_bytes, least_memory_needed, memory_needed
+from .waiting import Waiting
+from .waiting_bytes import held_bytes, least_memory_needed, memory_needed
 
 __all__ = ["Shuffle"]
 

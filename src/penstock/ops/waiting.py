@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -33,47 +32,26 @@ from ..memory.arena import Arena
 from ..memory.batches import BatchFile, BatchFiles
 from ..memory.ipc import Stored, rows_per_batch
 from ..memory.ledger import Share, format_bytes
-from ..memory.singly import lent_bytes, nest_bytes, objects_in
 from ..memory.spill import SpillSpace
 from ..memory.transit import Transit
 from ..memory.work_lock import WorkLock
-from ..plan.footprint import ElementSize
-from ..spec import UNKNOWN, UNSEEN, spec_leaves, structure_of_spec
+from ..spec import UNKNOWN
 from .draws import Draws
+from .waiting_bytes import ALONE_INDEX_BYTES, FILE_INDEX_BYTES, LEAST_BATCH_BYTES, held_bytes
 
-__all__ = ["Waiting", "held_bytes", "least_memory_needed", "memory_needed"]
+__all__ = ["Waiting"]
 
-# Measured: a number, a pair, a size and their place in a dict; the objects of an array.
-_ENTRY_BYTES = 200
-_ARRAY_BYTES = 112
-# What is known of a file, and of an element that is a batch of its own.
-_FILE_INDEX_BYTES = 600
-_ALONE_INDEX_BYTES = 300
-_SOME_FILES = 8
-# So many files, at most, have little left in them for each one that is full.
-_FILES_LEFT = 2
 # Large elements are written to files of about this size: a file stays until its last element is drawn, and most of it
 # would be of no use by then if there were many.
 _FILE_BYTES = 256 << 10
 # Drawn at once beyond what there is room to spare for: as many as make a small batch.
 _MOST_AT_ONCE = 64
-# Batches of small elements: in smaller ones what Arrow says of a batch would weigh as much as the elements.
+# Batches of small elements are no larger than this.
 _BATCH_BYTES = 1 << 20
-_LEAST_BATCH_BYTES = 4 << 10
 _MANY = 8192  # of so many what is known only while they are sorted, on no account, weighs something
 _AT_A_TIME = 1024
 # As many times what waits may be still to come: a buffer may be for a million, and there never be a hundred.
 _FEW_MORE = 4
-
-
-def held_bytes(element: Any) -> int:
-    """Bytes that an element occupies while it waits; windows on the user's own arrays are not ours."""
-    if type(element) is np.ndarray and element.dtype.kind != "O":  # most are, and come by the million
-        is_view = element.base is not None and not element.flags.writeable
-        return (0 if is_view else element.nbytes) + _ENTRY_BYTES + _ARRAY_BYTES
-    if isinstance(element, (np.generic, bytes)):
-        return nbytes_of(element) + _ENTRY_BYTES
-    return nbytes_of(element) - lent_bytes(element) + _ENTRY_BYTES + objects_in(element)
 
 
 def _bytes_of_failed(rows: Sequence[Any], sizes: Sequence[int]) -> int:
@@ -84,54 +62,6 @@ def _one_by_one(numbers: np.ndarray) -> Iterator[int]:
     """The numbers as Python's own, which take five times as much: few are there at a time."""
     for start in range(0, numbers.size, _AT_A_TIME):
         yield from numbers[start : start + _AT_A_TIME].tolist()
-
-
-def memory_needed(count: int, size: ElementSize | None, spec: Any, seen_bytes: int = 0) -> int | None:
-    """Bytes of so many elements that wait, if all of them do so in memory.
-
-    `seen_bytes` are what as many were seen to take, or 0.
-    """
-    if size is None:
-        return None
-    return count * ((0 if size.is_view else size.nbytes) + _around(size, spec, seen_bytes // max(1, count)))
-
-
-def _around(size: ElementSize, spec: Any, seen_each: int) -> int:
-    """Bytes of the objects around an element; of one whose size was measured only the spec knows the leaves.
-
-    Where not even that does, as behind a function, what elements were seen to take on average says more.
-    """
-    if spec is UNSEEN:
-        num_leaves, is_nest = len(size.leaves), len(size.leaves) > 1
-    else:
-        num_leaves, is_nest = len(spec_leaves(spec)), not structure_of_spec(spec).is_leaf
-    around = _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + (nest_bytes(num_leaves) if is_nest else 0)
-    if spec is UNSEEN:  # a quarter more, as of all that was measured
-        around = max(around, seen_each * 5 // 4 - (size.typical_bytes or sum(size.leaves)))
-    return around
-
-
-def least_memory_needed(count: int, buffer_size: int, size: ElementSize, spec: Any, seen_bytes: int = 0) -> int:
-    """Bytes without which so many elements cannot wait even on disk: an index of them, and some on their way.
-
-    The buffer may be for more elements than there are. `seen_bytes` are what so many were seen to take, or 0.
-    """
-    typical = min(size.nbytes, int(1.25 * size.typical_bytes) or size.nbytes)
-    seen_each = seen_bytes // max(1, count)
-    each = typical + _around(size, spec, seen_each)
-    alone = _ALONE_INDEX_BYTES if each >= _LEAST_BATCH_BYTES else 32 * each // _LEAST_BATCH_BYTES + 1
-    # A file has half of what was in memory, so that there are the fewer of them the more is, and stays until the last
-    # of it was drawn. What both take together is least where both take the same.
-    gathered = math.isqrt(2 * _FILE_INDEX_BYTES * _FILES_LEFT * count * each)
-    # With no memory to spare a file has as much as one small batch, or one element.
-    files = min(count, count * each // _LEAST_BATCH_BYTES) * _FILE_INDEX_BYTES
-    index = count * alone + _SOME_FILES * _FILE_INDEX_BYTES + min(files, 2 * gathered)
-    one = max(memory_needed(1, size, spec, seen_each) or 0, size.slots(1))
-    # Where all can stay, none need go.
-    index = min(index, one + count * each + _SOME_FILES * _FILE_INDEX_BYTES)
-    least = index + 2 * one + 2 * _LEAST_BATCH_BYTES
-    # Draws are known ahead for all that the buffer could hold, but take an eighth of what there is at most.
-    return least + min(24 * buffer_size, 24 * count + least // 7)
 
 
 class _Sorted:
@@ -335,7 +265,7 @@ class Waiting:
     def _keep_one(self, number: int, row: Any, nbytes: int) -> None:
         if not self._make_room(nbytes):
             # Reserved before it is there: nothing is freed that could take up what must be known of it.
-            reserved = self._share.acquire(_FILE_INDEX_BYTES + _ALONE_INDEX_BYTES + self._draws_bytes())
+            reserved = self._share.acquire(FILE_INDEX_BYTES + ALONE_INDEX_BYTES + self._draws_bytes())
             try:
                 is_written = not self._write(np.array([number]), np.zeros(1, int), [(row, nbytes)], batch_bytes=0)
             finally:
@@ -384,7 +314,7 @@ class Waiting:
         always enough, for an element takes more memory than what must be known of it on disk. But with the first draws
         comes what is known of all of them: where there is no room for that, more elements go to disk.
         """
-        nbytes = len(self._files) * _FILE_INDEX_BYTES + len(self._alone) * _ALONE_INDEX_BYTES + self._num_batches * 32
+        nbytes = len(self._files) * FILE_INDEX_BYTES + len(self._alone) * ALONE_INDEX_BYTES + self._num_batches * 32
         nbytes += self._draws.held_bytes if self._files else 0
         more = nbytes - self._index_bytes - freed_bytes
         if more > 0:
@@ -407,7 +337,7 @@ class Waiting:
         """
         num_held = len(self._in_memory)
         draws = min(self._draws_bytes(), 24 * num_held + self._bytes // 7)
-        more = 2 * _FILE_INDEX_BYTES + _ALONE_INDEX_BYTES + draws - self._foreseen_bytes
+        more = 2 * FILE_INDEX_BYTES + ALONE_INDEX_BYTES + draws - self._foreseen_bytes
         if more > 0 and self._share.charge_free(more):
             self._foreseen_bytes += more
 
@@ -418,8 +348,8 @@ class Waiting:
     def _most_to_know_bytes(self) -> int:
         """What must be known of all that is in memory once it is on disk."""
         is_large = rows_per_batch(self._bytes // max(1, len(self._in_memory))) == 1
-        alone = len(self._in_memory) * _ALONE_INDEX_BYTES if is_large else 0
-        return _FILE_INDEX_BYTES + alone + self._draws_bytes()
+        alone = len(self._in_memory) * ALONE_INDEX_BYTES if is_large else 0
+        return FILE_INDEX_BYTES + alone + self._draws_bytes()
 
     # To disk, and back.
 
@@ -446,7 +376,7 @@ class Waiting:
         count = next((i for i, nbytes in enumerate(sums, 1) if nbytes >= max(enough, needed_bytes)), numbers.size)
         numbers, due = numbers[-count:].copy(), due[-count:].copy()
         # Of each file a batch may lie in memory, and together they should not fill it.
-        batch_bytes = max(_LEAST_BATCH_BYTES, min(_BATCH_BYTES, self._bytes // (4 * len(self._files) + 4)))
+        batch_bytes = max(LEAST_BATCH_BYTES, min(_BATCH_BYTES, self._bytes // (4 * len(self._files) + 4)))
         left_out = self._write(numbers, due, map(held.__getitem__, _one_by_one(numbers)), batch_bytes)
         self._stuck.update(left_out)
         freed = sum(held.pop(number)[1] for number in _one_by_one(numbers) if number not in left_out)

@@ -29,7 +29,8 @@ from penstock.memory.ledger import Ledger
 from penstock.memory.spill import SpillSpace
 from penstock.memory.transit import Transit
 from penstock.ops.draws import Draws
-from penstock.ops.waiting import Waiting, held_bytes
+from penstock.ops.waiting import Waiting
+from penstock.ops.waiting_bytes import held_bytes
 from penstock.order import PermutationOrder, RangeOrder, WindowOrder, as_array
 from tests.unit.fakes import all_with_errors
 
