@@ -181,3 +181,22 @@ def test_files_whose_columns_are_open_at_a_time_leave_room_for_each_other(tmp_pa
         with dataset.run(memory=int(minimum * factor)) as run:
             found = [int(name.split()[2]) for batch in run for name in batch["id"]]
         assert found == list(range(3 * rows))
+
+
+@pytest.mark.parametrize("cycle_length", [1, 3])
+@pytest.mark.parametrize(
+    "element", [lambda j: b"s" * int(j * 7 % 3000), lambda j: np.full(300, j)], ids=["text", "array"]
+)
+def test_a_sample_that_has_written_files_tells_what_reading_them_takes(
+    tmp_path: Path, element: Callable[[Any], Any], cycle_length: int
+) -> None:
+    def cached(i: Any) -> Any:
+        return D.range(500).map(element).cache(str(tmp_path / f"{i}"))
+
+    dataset = D.range(4).interleave(cached, cycle_length=cycle_length)
+    minimum = dataset.explain(sample=10**9).to_dict()["minimum_bytes"]
+    assert len(list(tmp_path.iterdir())) == 4
+    for _ in range(2):
+        assert len(list(dataset.run(memory=minimum))) == 2000
+        for path in tmp_path.iterdir():  # and what making them anew does
+            path.unlink()

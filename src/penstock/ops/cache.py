@@ -184,9 +184,20 @@ class _CacheCursor(Cursor):
             if block is None:
                 current.ended(self._number)
                 self._close_filling()
+                self._foresee_reading(current)
             elif (shown := self._passed(current, block)).size:
                 return shown
         return None
+
+    def _foresee_reading(self, current: CachedPass) -> None:
+        """A sample of datasets that a function makes has written the files that a run will read, which may take more.
+
+        Of such datasets nothing is known but what they held.
+        """
+        share, to_read = self._context.share, current.kept.to_read_bytes
+        if share.frugal and share.num_datasets and current.kept.is_in_file and to_read is not None:
+            self._lease.settle(2 * to_read + BATCH_INDEX_BYTES)
+            self._lease.settle(0)
 
     def _demand(self, current: CachedPass, n: int) -> int:
         """How many to make at a time: keeping them may take a copy of each."""
