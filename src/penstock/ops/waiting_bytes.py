@@ -30,6 +30,8 @@ ALONE_INDEX_BYTES = 300
 _SOME_FILES = 8
 # So many files, at most, have little left in them for each one that is full.
 _FILES_LEFT = 2
+# Of larger elements the objects weigh little, and what some of them took together says how large these were.
+_SMALL_BYTES = 4 << 10
 #: In smaller batches of small elements what Arrow says of a batch would weigh as much as the elements.
 LEAST_BATCH_BYTES = 4 << 10
 
@@ -64,8 +66,9 @@ def _around(size: ElementSize, spec: Any, seen_each: int) -> int:
     else:
         num_leaves, is_nest = len(spec_leaves(spec)), not structure_of_spec(spec).is_leaf
     around = _ENTRY_BYTES + _ARRAY_BYTES * num_leaves + (nest_bytes(num_leaves) if is_nest else 0)
-    if spec is UNSEEN:  # a quarter more, as of all that was measured
-        around = max(around, seen_each * 5 // 4 - (size.typical_bytes or sum(size.leaves)))
+    typical = size.typical_bytes or sum(size.leaves)
+    if spec is UNSEEN and typical <= _SMALL_BYTES:  # a quarter more, as of all that was measured
+        around = max(around, (seen_each - typical) * 5 // 4)
     return around
 
 
