@@ -79,8 +79,8 @@ def _check_parts(dataset: Dataset, sharding: Any) -> None:
     parts = unequal_parts(settled(dataset.node))
     if parts is not None:
         raise BadArgument(
-            f"to_jax: sharding: processes get from {parts[1]:,} to {parts[0]:,} elements, so that their last batches "
-            "differ in size, and can't be parts of one array: use batch(…, drop_remainder=True)"
+            f"sharding: processes get from {parts[1]:,} to {parts[0]:,} elements, so that their last batches differ in "
+            "size, and can't be parts of one array: use distribute with batch(…, drop_remainder=True)"
         )
 
 

@@ -57,17 +57,18 @@ def check_equal_parts(node: Node) -> None:
 def unequal_parts(node: Node) -> tuple[int, int] | None:
     """How many elements the first and the last process get of a settled plan, where that differs.
 
-    They have equally many batches all the same, and so not all of one size, unless smaller ones are left out.
+    Where equally many batches are promised all the same, these are not all of one size, unless smaller ones are left
+    out.
     """
-    if node.has_any(_leaves_out_a_smaller_one):
-        return None
     for divider in node.walk():
-        if divider.op.traits.equal_parts and divider.op.part is not None:
-            num_parts, _ = divider.op.part
-            parts = [dataclasses.replace(divider.op, index=i) for i in (0, num_parts - 1)]  # type: ignore[call-arg]
-            first, last = (part.spec([divider.input.spec]).cardinality for part in parts)
-            if first != last:
-                return first, last
+        if divider.op.part is None or (divider.op.traits.equal_parts and node.has_any(_leaves_out_a_smaller_one)):
+            continue
+        num_parts, _ = divider.op.part
+        # Who gives a part has its number in `index`.
+        parts = [dataclasses.replace(divider.op, index=i) for i in (0, num_parts - 1)]  # type: ignore[call-arg]
+        first, last = (part.spec([divider.input.spec]).cardinality for part in parts)
+        if first != last:
+            return first, last
     return None
 
 
